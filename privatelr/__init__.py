@@ -32,10 +32,10 @@ if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
     from privatelr.design import ScaledData, scaled
     from privatelr.mechanisms import Release
     from privatelr.mechanisms.calibration import Calibration
-    from privatelr.model import check, dplr, dpsvm
-    from privatelr.multinomial_model import dpmultinom
+    from privatelr.model import check, dplr, dpmultinom, dpsvm
     from privatelr.numerics.solve import Newton
     from privatelr.planning import StudyPlan, plan
+    from privatelr.planning.suggestions import levels_from, suggest_bounds
     from privatelr.privacy import (
         REPLACE_ONE,
         REPLACE_PERSON,
@@ -63,7 +63,6 @@ if TYPE_CHECKING:  # the same imports as in _FOLDERS, for type checkers
     from privatelr.selection.online import PrivateFTRL
     from privatelr.selection.selected_fit import SelectedFit
     from privatelr.sources import stream
-    from privatelr.suggestions import levels_from, suggest_bounds
 
 __version__ = "0.2.0"
 
@@ -92,8 +91,7 @@ _FOLDERS = {
     "design": ("ScaledData", "scaled"),
     "mechanisms": ("Release",),
     "mechanisms.calibration": ("Calibration",),
-    "model": ("check", "dplr", "dpsvm"),
-    "multinomial_model": ("dpmultinom",),
+    "model": ("check", "dplr", "dpmultinom", "dpsvm"),
     "numerics.solve": ("Newton",),
     "planning": ("StudyPlan", "plan"),
     "privacy": (
@@ -115,7 +113,7 @@ _FOLDERS = {
     "selection.online": ("PrivateFTRL",),
     "selection.selected_fit": ("SelectedFit",),
     "sources": ("stream",),
-    "suggestions": ("levels_from", "suggest_bounds"),
+    "planning.suggestions": ("levels_from", "suggest_bounds"),
 }
 """The module of each public name, which is imported at first use: all imports take a second."""
 

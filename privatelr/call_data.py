@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,6 @@ from scipy import sparse
 from privatelr.design import (
     AS_FRAME,
     CHANGED,
-    BatchReader,
     DesignSpec,
     EntryBoundedMatrix,
     NormBoundedMatrix,
@@ -33,6 +32,7 @@ from privatelr.design import (
     read_stream_design,
     read_stream_source,
     read_wide,
+    reader_of,
     shares_of,
     with_classes,
     with_equal_weights,
@@ -45,7 +45,6 @@ from privatelr.formula import (
     Person,
     parse_formula,
     require_most,
-    with_person,
     with_terms,
 )
 from privatelr.mechanisms.stages.scale import MomentSums
@@ -72,9 +71,6 @@ from privatelr.sources import (
 from privatelr.sources.arrow_files import kind_of
 from privatelr.sources.record_batches import LARGEST_SHARE, memory_here
 from privatelr.types import FloatArray, IntArray, Rows
-
-if TYPE_CHECKING:
-    Spec: TypeAlias = DesignSpec | NormBoundedMatrix
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -157,7 +153,8 @@ class FrameData:
         """
         batch = replace(self.batch, tally=Tally())
         if worth_sparse(spec):
-            return self._grouped(_sparse_rows(spec, *read_sparse(spec, batch))), batch.tally
+            rows = sparse_backend(*read_sparse(spec, batch), **spec.limits)
+            return self._grouped(rows), batch.tally
         return self._grouped(read_design(spec, batch, DenseRows)), batch.tally
 
     def _means(self) -> FloatArray | None:
@@ -185,7 +182,7 @@ class FrameData:
             equal = replace(self, batch=replace(self.batch, shares=self._means()))
             return equal.rows(with_equal_weights(spec), bar=bar)
         batch = replace(self.batch, tally=Tally(), shares=self._means())
-        reader, has_offset = BatchReader(spec, batch), spec.offset_bound > 0
+        reader, has_offset = reader_of(spec, batch), spec.offset_bound > 0
         kernel = MomentSums(persons=self.persons is not None, are_bounded=False)
         loose = LooseRows.of(reader, spec.d, kernel, has_offset=has_offset)
         return replace(loose, persons=self.persons), batch.tally
@@ -262,17 +259,13 @@ class MatrixData(FrameData):
 
     def rows(self, spec: Any, *, bar: bool) -> tuple[Rows, Tally | None]:
         batch = replace(self.batch, tally=Tally())
-        rows = _sparse_rows(spec, *read_wide(spec, self.matrix, batch))
+        rows = sparse_backend(*read_wide(spec, self.matrix, batch), **spec.limits)
         return self._grouped(rows), batch.tally
 
     def entries(self, spec: Any) -> tuple[EntryRows, Tally | None]:
         batch = replace(self.batch, tally=Tally())
         labels = read_labels(spec.response, spec.variables, batch)
         return entry_rows(spec, self.matrix, labels), batch.tally
-
-
-def _sparse_rows(spec: Spec, *read: Any) -> Rows:
-    return sparse_backend(*read, **spec.limits)
 
 
 def read_entries(spec: Any, batch: Batch) -> tuple[Any, FloatArray, Tally]:
@@ -451,19 +444,19 @@ def read_data(
     subset and strata.
     """
     require_most(person, records_per_person)
-    whose = person, int(records_per_person)  # perhaps a number of NumPy
+    most = int(records_per_person)  # perhaps a number of NumPy
+    counting |= {"person": person, "records_per_person": most}
     if sparse.issparse(second):
-        return _read_matrix(first, second, target, *whose, **counting)
+        return _read_matrix(first, second, target, **counting)
     if is_dask(first) or is_dask(second):
         text, table = read_dask_source(first, second, target)
-        return _in_parts(DaskData, text, table, *whose, **counting)
-    is_matrix = sparse.issparse(first)  # which is refused below
-    if not is_matrix and (is_stream(second) or _is_first_a_stream(first, second, target)):
+        return _in_parts(DaskData, text, table, **counting)
+    if not isinstance(second, pd.DataFrame) and _is_in_batches(first, second, target):
         text, stream = read_stream_source(first, second, target)
-        return _in_parts(StreamData, text, stream, *whose, **counting)
-    text, batch = read_source(first, second, target, *whose)
-    if first is None or second is None or isinstance(first, str | Formula):
-        text = with_person(text, *whose)  # beside a response and covariates it has them already
+        return _in_parts(StreamData, text, stream, **counting)
+    text, batch = read_source(first, second, target, person, most)
+    if not (first is None or second is None or isinstance(first, str | Formula)):
+        del counting["person"], counting["records_per_person"]  # `read_source` has read them
     formula = with_terms(text, batch.names, **counting)
     found = _person_of(formula, batch.names)
     if found is None:
@@ -474,11 +467,11 @@ def read_data(
 
 
 def _in_parts(
-    kind: type[PartitionedData], text: Any, table: Any, person: Any, most: int, **counting: Any
+    kind: type[PartitionedData], text: Any, table: Any, **counting: Any
 ) -> PartitionedData:
     """Return data of which a part is read at a time, and who their records are of."""
     names = list(table.typed.names)
-    formula = with_terms(with_person(text, person, most), names, **counting)
+    formula = with_terms(text, names, **counting)
     found = _person_of(formula, [*names, *table.index_names])
     with suppress(FormulaError):  # one that is refused is refused where it is planned
         table = table.counted_by(parse_formula(formula, names).variables)
@@ -486,20 +479,26 @@ def _in_parts(
 
 
 def _read_matrix(
-    first: Any, second: Any, target: Any, person: Any, most: int, **counting: Any
+    first: Any, second: Any, target: Any, person: Any, records_per_person: int, **counting: Any
 ) -> MatrixData:
     """Return a response and the sparse matrix next to it."""
     for name in (name for name, value in counting.items() if value is not None):
         raise ArgumentError(f"{name}: it reads columns of a frame; {AS_FRAME}.")
-    name, found, batch, matrix = read_matrix_source(first, second, target, person, most)
+    name, found, batch, matrix = read_matrix_source(
+        first, second, target, person, records_per_person
+    )
     if found is None:
         return MatrixData(name, batch, matrix=matrix)
     persons, owners, grouped = with_shares(batch, found)
     return MatrixData(name, grouped, persons, owners, name_of_values(person) is None, matrix, found)
 
 
-def _is_first_a_stream(first: Any, second: Any, target: Any) -> bool:
-    """Whether the first argument is data; beside X a text is a formula, and a list a response."""
+def _is_in_batches(first: Any, second: Any, target: Any) -> bool:
+    """Whether data are a stream; beside X a text is a formula, and a list a response."""
+    if sparse.issparse(first):  # which is refused elsewhere
+        return False
+    if is_stream(second):
+        return True
     if second is not None:
         return not isinstance(first, str | list | tuple) and is_stream(first)
     if isinstance(first, str):

@@ -57,7 +57,7 @@ from privatelr.mechanisms.stages.lengths import release_length
 from privatelr.mechanisms.stages.scale import row_map
 from privatelr.method import Method
 from privatelr.numerics import label
-from privatelr.numerics.rows import RowBounds, reading_again
+from privatelr.numerics.rows import RowBounds
 from privatelr.privacy import (
     Guarantee,
     unless_seeded,
@@ -234,7 +234,7 @@ def fit(
             data = data.held(declared)
         if spec is not declared:
             loose, tally = data.loose(declared, bar=bar)
-            check = reading_again(loose) if is_read_again else None
+            check = loose.watched() if is_read_again else None
             before = release_before(loose, cast("DesignSpec", spec), calibration, draws)
             centre, factor, length = row_map(before)
             spec = standardise(cast("DesignSpec", spec), centre, factor, released=length)
@@ -251,7 +251,7 @@ def fit(
                 rows, tally = read(at)
             loose = None  # frees the memory
             if is_read_again and check is None:
-                check = reading_again(rows)
+                check = rows.watched()
             drawn: dict[str, Any] = (
                 {} if at.prior is None else prior_of(at, calibration.coefficients.problem)
             )

@@ -17,23 +17,21 @@ first use.
 from __future__ import annotations
 
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 
 class _Later:
-    """Stands in for a module and has the attributes of that module."""
+    """Stands in for a module, and has its attributes as its own once one was asked for."""
 
-    __slots__ = ("_found", "_name")
+    __slots__ = ("__dict__", "_name")
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._found: ModuleType | None = None
 
     def __getattr__(self, attribute: str) -> Any:
-        if self._found is None:
-            self._found = import_module(self._name)
-        return getattr(self._found, attribute)
+        module = import_module(self._name)
+        self.__dict__ = module.__dict__
+        return getattr(module, attribute)
 
     def __repr__(self) -> str:
         return f"<{self._name}, imported when first used>"

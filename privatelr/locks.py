@@ -25,6 +25,11 @@ class ForkSafeLock:
 
     A thread of the parent may hold the lock when the child is forked. That thread does not exist
     in the child, so it could never release the lock there.
+
+    Attributes
+    ----------
+    lock : RLock
+        A block holds the one that it began with: ``with LOCK.lock:``.
     """
 
     def __init__(self) -> None:
@@ -33,13 +38,7 @@ class ForkSafeLock:
             os.register_at_fork(after_in_child=self._renew)
 
     def _renew(self) -> None:
-        self._lock = threading.RLock()
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the lock within the block."""
-        with self._lock:  # evaluated once, so the same lock is released at the end
-            yield
+        self.lock = threading.RLock()
 
 
 _FLINT = ForkSafeLock()
@@ -51,5 +50,5 @@ def working_precision(bits: int) -> Iterator[None]:
 
     The precision of python-flint is global, so the lock is held meanwhile.
     """
-    with _FLINT.held(), flint.ctx.workprec(bits):
+    with _FLINT.lock, flint.ctx.workprec(bits):
         yield

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -108,11 +108,8 @@ class ColumnGroup:
         return 1.0 if self.kind == "number" else self.factor * (self.radius - abs(self.middle))
 
 
-_FEW_COLUMNS = 1000
-"""Number of columns up to which the parts of a row are remembered."""
-
-
-def parts_of(blocks: Sequence[Block]) -> tuple[tuple[IntArray, Block], ...]:
+@lru_cache(maxsize=16)
+def parts_of(blocks: tuple[Block, ...]) -> tuple[tuple[IntArray, Block], ...]:
     """The parts of a row that have one bound each, and the columns of each.
 
     They are the blocks under "l1" in order, and then those under "l2" as one.
@@ -122,12 +119,6 @@ def parts_of(blocks: Sequence[Block]) -> tuple[tuple[IntArray, Block], ...]:
     ValueError
         If blocks under "l2" do not have the same bound.
     """
-    blocks = tuple(blocks)
-    few = sum(block.size for block in blocks) <= _FEW_COLUMNS
-    return _parts_again(blocks) if few else _parts(blocks)
-
-
-def _parts(blocks: tuple[Block, ...]) -> tuple[tuple[IntArray, Block], ...]:
     ends = np.cumsum([0, *(block.size for block in blocks)])
     ranges = [np.arange(start, stop) for start, stop in pairwise(ends.tolist())]
     found, round_columns, bounds = [], [], set()
@@ -147,33 +138,23 @@ def _parts(blocks: tuple[Block, ...]) -> tuple[tuple[IntArray, Block], ...]:
     return tuple(found)
 
 
-_parts_again = lru_cache(maxsize=64)(_parts)
-
-
-def euclidean_part(blocks: Sequence[Block]) -> tuple[IntArray, float] | None:
+def euclidean_part(blocks: tuple[Block, ...]) -> tuple[IntArray, float] | None:
     """Return the columns under "l2", whose length has a bound of its own, and that bound."""
     parts = parts_of(blocks)
     return next(((columns, part.bound) for columns, part in parts if part.norm == "l2"), None)
 
 
-class Rows(Protocol):
-    """Labelled rows inside a known ball, which are accessed through folds only.
+class ScoredRows(Protocol):
+    """Rows that a linear model can score.
 
     Attributes
     ----------
-    n, d : int
-        Rows (or the persons whose rows they are) and columns, both public; the intercept counts as
-        a column.
+    n : int
+        Rows, or the persons whose rows they are; public.
     records : int
         Rows; not public where a person may have several.
-    persons : int or None
-        The number of persons whose rows they are; None if each row is of its own.
     radius : float
         No row is longer than this, by construction.
-    blocks : tuple of Block
-        Every row keeps within the bound of each block; empty if no bounds are known.
-    offset_bound : float
-        No offset of a row is larger; 0 if rows have none.
     """
 
     @property
@@ -183,13 +164,33 @@ class Rows(Protocol):
     def records(self) -> int: ...
 
     @property
+    def radius(self) -> float: ...
+
+    def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Linear predictor and label of each usable row; for diagnostics, never released."""
+        ...
+
+
+class Rows(ScoredRows, Protocol):
+    """Labelled rows inside a known ball, which are accessed through folds only.
+
+    Attributes
+    ----------
+    d : int
+        Columns, the intercept among them; public.
+    persons : int or None
+        The number of persons whose rows they are; None if each row is of its own.
+    blocks : tuple of Block
+        Every row keeps within the bound of each block; empty if no bounds are known.
+    offset_bound : float
+        No offset of a row is larger; 0 if rows have none.
+    """
+
+    @property
     def persons(self) -> int | None: ...
 
     @property
     def d(self) -> int: ...
-
-    @property
-    def radius(self) -> float: ...
 
     @property
     def blocks(self) -> tuple[Block, ...]: ...
@@ -230,55 +231,30 @@ class Rows(Protocol):
         """Return about m of the rows; the choice of rows depends on public facts alone."""
         ...
 
-    def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Linear predictor and label of each usable row; for diagnostics, never released."""
+    def watched(self) -> Callable[[], Any] | None:
+        """Return what raises if the table of these rows has changed; None if it cannot change."""
         ...
 
 
-class ScoredRows(Protocol):
-    """Rows that a linear model can score."""
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Reader:
+    """Labelled covariates of n records that can be read a piece at a time, in any order.
 
-    @property
-    def n(self) -> int: ...
+    Attributes
+    ----------
+    n, p : int
+        Records and covariates.
+    read : callable
+        Takes the first record and the one after the last. Returns covariates ``(m, p)``, labels
+        ``(m,)``, and an offset if there is one. A row of NaN is not usable.
+    owners : ndarray of shape (n,), optional
+        The number of the person, from 0, whose record it is, where persons are in one part.
+    shares : ndarray of shape (n,), optional
+        How much of a person each record is.
+    """
 
-    @property
-    def radius(self) -> float: ...
-
-    @property
-    def records(self) -> int: ...
-
-    def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Linear predictor and label of each usable row; for diagnostics, never released."""
-        ...
-
-
-class Reader(Protocol):
-    """Labelled covariates of n records that can be read a piece at a time, in any order."""
-
-    @property
-    def n(self) -> int: ...
-
-    @property
-    def p(self) -> int: ...
-
-    def read(self, start: int, stop: int) -> tuple[FloatArray, ...]:
-        """Covariates ``(stop - start, p)``, labels, and an offset if there is one.
-
-        A row of NaN is not usable.
-        """
-        ...
-
-
-class RowsBackend(Protocol):
-    """A function that turns unbounded covariates into `Rows`; readers of designs are given one."""
-
-    def of(
-        self,
-        reader: Reader,
-        *,
-        bound: float,
-        intercept: float | None,
-        projection: FloatArray | None,
-        blocks: tuple[Block, ...],
-        offset_bound: float,
-    ) -> Rows: ...
+    n: int
+    p: int
+    read: Callable[[int, int], tuple[FloatArray, ...]]
+    owners: IntArray | None = None
+    shares: FloatArray | None = None

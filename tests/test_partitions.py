@@ -277,7 +277,7 @@ def test_a_knot_that_is_repeated_takes_smoothness_and_keeps_the_range(name, beyo
         ("bs(age, knots = seq(20, 80, 30))", "and not on it: 20, 50, 80"),
         ("bs(age, knots = c(40, 40, 40, 40))", "repeats the knot 40, 4 times in all; a knot occ"),
         ("bs(age, Boundary.knots = c(80, 20))", "its boundary takes two numbers that rise"),
-        ("bs(age, 5, c(40, 60))", "df would place knots by the data, and knots are given"),
+        ("bs(age, 5, c(40, 60))", "leave df out, or write NULL in its place"),
         ("bs(age, NULL, c(40), 3, FALSE, c(20, 80), 1)", "no further argument"),
         ("cut(age, c(20, 50, 80), labels = FALSE)", "I(1 + (x > 50))"),
         ("bs(age, knots = quantile(age))", "public numbers"),

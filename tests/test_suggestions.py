@@ -11,10 +11,10 @@ from frames_for_laws import FixedRandomness, replaced
 from scipy import sparse
 
 import privatelr as lr
-import privatelr.suggestions
+import privatelr.planning.suggestions
 from privatelr.audit.enumeration.discrete import loss_of_outcomes
 from privatelr.mechanisms.range_selection import candidate_ends, scores_of_low
-from privatelr.suggestions import _level_counts, _slots
+from privatelr.planning.suggestions import _level_counts, _slots
 
 pytestmark = pytest.mark.quick
 OUTER = {"age": (0, 1000), "income": (0, 1e8)}
@@ -160,7 +160,7 @@ def test_a_ledger_is_charged_before_the_data_is_read(monkeypatch):
     def read(*_, **__):
         raise AssertionError("the data is read")
 
-    monkeypatch.setattr(privatelr.suggestions, "read_variable", read)
+    monkeypatch.setattr(privatelr.planning.suggestions, "read_variable", read)
     for call in (suggest, levels):
         with pytest.raises(lr.GuaranteeError, match="ledger: "):
             call(people(), ledger=lr.Ledger(0.5, 1e-7))
@@ -223,7 +223,7 @@ TABLES = {
 
 @pytest.mark.parametrize("name", TABLES)
 def test_all_tables_give_the_same(monkeypatch, name):
-    monkeypatch.setattr(privatelr.suggestions, "SystemRandomness", FixedRandomness)
+    monkeypatch.setattr(privatelr.planning.suggestions, "SystemRandomness", FixedRandomness)
     frame, other = people(), TABLES[name](people())
     assert dict(suggest(other)) == dict(suggest(frame))
     assert levels(other)["job"] == levels(frame)["job"]
@@ -236,7 +236,7 @@ ODD = [{"age": np.nan}, {"age": np.inf}, {"age": 1e308}, {"job": "a secret"}, {"
 @pytest.mark.parametrize("kind", ["numbers", "objects"])
 def test_one_odd_record_shows_nowhere(monkeypatch, capfd, values, kind):
     """Under one draw a record may change ends and levels, and nothing else that is seen."""
-    monkeypatch.setattr(privatelr.suggestions, "SystemRandomness", FixedRandomness)
+    monkeypatch.setattr(privatelr.planning.suggestions, "SystemRandomness", FixedRandomness)
     frame, seen = people(), []
     for table in (frame, replaced(frame, 0, **values)):
         table = table.astype(object) if kind == "objects" else table
@@ -299,7 +299,7 @@ def many(times=3, m=N):
 @pytest.mark.parametrize("call", [suggest, levels])
 def test_records_of_a_person_count_as_one(call, monkeypatch):
     """Persons with one record each are as records are, and repeating a record changes nothing."""
-    monkeypatch.setattr(privatelr.suggestions, "SystemRandomness", FixedRandomness)
+    monkeypatch.setattr(privatelr.planning.suggestions, "SystemRandomness", FixedRandomness)
     plain = call(people())
     found = call(many(), person="who")
     assert dict(found) == dict(plain)
@@ -325,10 +325,10 @@ def test_counts_of_levels_are_of_persons():
     for job in (["farmer"] * 200, ["clerk", "worker", "astronaut"], ["astronaut"], []):
         rows = people(max(len(job), 1)).assign(who=7)[: len(job)].assign(job=job)
         table = pd.concat([frame[frame["who"] != 7], rows]) if job else frame[frame["who"] != 7]
-        owned = privatelr.suggestions._read_persons(
-            table, privatelr.suggestions._read_table(table), "who"
+        owned = privatelr.planning.suggestions._read_persons(
+            table, privatelr.planning.suggestions._read_table(table), "who"
         )
-        counts[len(job)] = privatelr.suggestions._counts_of_persons("job", owned)
+        counts[len(job)] = privatelr.planning.suggestions._counts_of_persons("job", owned)
         assert sum(counts[len(job)].values()) == 49 + bool(job)
     for many_jobs in (1, 3, 200):
         changed = counts[many_jobs] - counts[0]

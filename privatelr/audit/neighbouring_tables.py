@@ -25,7 +25,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from privatelr import fitting, suggestions
+from privatelr import fitting
 from privatelr.audit import worth
 from privatelr.audit.checks import Check, claims_of_size, guarded, largest, measured, short
 from privatelr.audit.density.exact import candidate_margins
@@ -59,6 +59,7 @@ from privatelr.mechanisms.stages.matrices import calibrate_moments
 from privatelr.model import dplr, dpsvm
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import DenseRows
+from privatelr.planning import suggestions
 from privatelr.privacy import (
     REPLACE_ONE,
     REPLACE_PERSON,

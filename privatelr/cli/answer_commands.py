@@ -44,12 +44,12 @@ from privatelr.results.release_files import charge_of, file_bytes, hash_in
 from privatelr.results.strata_of_fits import Strata
 
 if TYPE_CHECKING:
-    from privatelr import suggestions
+    from privatelr.planning import suggestions
     from privatelr.results import declarations
     from privatelr.results.answers import chosen_fit, private_roc
     from privatelr.results.pages import comparison
 else:
-    suggestions = lazy_import("privatelr.suggestions")
+    suggestions = lazy_import("privatelr.planning.suggestions")
     declarations = lazy_import("privatelr.results.declarations")
     chosen_fit = lazy_import("privatelr.results.answers.chosen_fit")
     private_roc = lazy_import("privatelr.results.answers.private_roc")

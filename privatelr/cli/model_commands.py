@@ -48,11 +48,11 @@ from privatelr.errors import (
     SchemaError,
     listed,
 )
-from privatelr.formula import Formula, parse_formula, tokenize, with_person, with_terms
+from privatelr.formula import Formula, parse_formula, tokenize, with_terms
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import USUAL_DELTA, read_request, read_target
 from privatelr.model import check as check_data
-from privatelr.model import dplr, dpsvm
+from privatelr.model import dplr, dpmultinom, dpsvm
 from privatelr.numerics import ThresholdRule, find_hinge
 from privatelr.privacy import REPLACE_PERSON, ZCDP
 from privatelr.privacy.accounting import of_public_data
@@ -64,10 +64,8 @@ from privatelr.results.strata_of_fits import Strata
 from privatelr.selection.choices import read_roc_share
 
 if TYPE_CHECKING:
-    from privatelr import multinomial_model
     from privatelr.selection import models as selection_models
 else:
-    multinomial_model = lazy_import("privatelr.multinomial_model")
     selection_models = lazy_import("privatelr.selection.models")
 
 OF_RECORDS = ("weights", "subset", "by", "person", "records_per_person")
@@ -250,7 +248,7 @@ def _fitters() -> dict[str, Callable[..., Any]]:
         "svm": dpsvm,
         "lp": selection_models.dplpsvm,
         "simplex": selection_models.dpsimplex,
-        "multinomial": multinomial_model.dpmultinom,
+        "multinomial": dpmultinom,
     }
 
 
@@ -345,9 +343,7 @@ def _read_table(
     if not paths or text is None:
         raise ArgumentError("DATA and a formula are needed, or the key formula of --schema.")
     with open_table(paths, **vars(form)) as table:
-        terms = given(records, *OF_RECORDS)
-        person, often = terms.pop("person", None), terms.pop("records_per_person", 1)
-        whole = with_terms(with_person(text, person, often), table.names, **terms)
+        whole = with_terms(text, table.names, **given(records, *OF_RECORDS))
         declarations = read_declarations(declared, table.names)
         formula = parse_formula(whole, table.names)
         # a term that is removed, as in . - age, is in the text of the formula but not in the model

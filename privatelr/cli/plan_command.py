@@ -24,7 +24,7 @@ from privatelr.cli.options import (
 from privatelr.cli.outcomes import DONE, OutputError, in_shell
 from privatelr.cli.tables import by_levels, in_memory, open_table
 from privatelr.errors import ArgumentError, GuaranteeError
-from privatelr.formula import tokenize, with_person
+from privatelr.formula import tokenize, with_terms
 from privatelr.lazy_import import lazy_import
 from privatelr.plot_style import require_plot
 from privatelr.privacy import ZCDP
@@ -125,8 +125,8 @@ def _read(chosen: Any) -> dict[str, Any]:
     found |= given(chosen, "balance", "c_index", "correlation", *OF_RECORDS)
     found |= read_prior(chosen.prior)
     if chosen.rho is not None:
-        whole = with_person(chosen.formula, chosen.person, chosen.records_per_person or 1)
-        found["eps"] = ZCDP(chosen.rho, make_plan.neighbours_of(whole))
+        who = {"person": chosen.person, "records_per_person": chosen.records_per_person or 1}
+        found["eps"] = ZCDP(chosen.rho, make_plan.neighbours_of(with_terms(chosen.formula, **who)))
     if chosen.spread:
         named = dict(chosen.spread)
         if "" in named and len(chosen.spread) > 1:

@@ -7,7 +7,6 @@ from privatelr.design.dask_design import (
     read_dask_source,
 )
 from privatelr.design.formula_design import (
-    BatchReader,
     DesignSpec,
     plan_design,
     read_covariates,
@@ -15,6 +14,7 @@ from privatelr.design.formula_design import (
     read_labelled,
     read_sparse,
     read_sparse_covariates,
+    reader_of,
     require_outcomes,
     require_readable,
     worth_sparse,
@@ -24,7 +24,6 @@ from privatelr.design.matrix_designs import (
     EntryBoundedMatrix,
     NormBoundedMatrix,
     NumberedColumns,
-    NumberedSpec,
     as_matrix,
     plan_matrix,
     plan_wide,
@@ -32,7 +31,6 @@ from privatelr.design.matrix_designs import (
     read_wide,
 )
 from privatelr.design.offsets_and_weights import (
-    Weight,
     read_offset,
     read_roots,
     read_selected,
@@ -49,7 +47,6 @@ from privatelr.design.prior import (
     said_about,
 )
 from privatelr.design.response import (
-    MOST_CLASSES,
     Response,
     read_labels,
     require_no_order,
@@ -76,10 +73,7 @@ from privatelr.design.stream_design import (
 from privatelr.design.terms import (
     INTERCEPT,
     Columns,
-    Factor,
-    Standard,
     plan_columns,
-    plan_factor,
     range_of,
 )
 from privatelr.design.type_checks import doubts, warn_of_doubts

@@ -15,10 +15,9 @@ from typing import Any
 import pandas as pd
 
 from privatelr.dask_cluster import client_at_start, evaluated, outcome
-from privatelr.design.formula_design import BatchReader, DesignSpec
+from privatelr.design.formula_design import DesignSpec, reader_of
 from privatelr.design.persons import (
     Section,
-    Sharing,
     at_home,
     present_in,
     require_sections,
@@ -28,7 +27,7 @@ from privatelr.errors import SchemaError
 from privatelr.formula import Formula, Person
 from privatelr.sources import Batch, as_batch, dispatch, is_dask
 from privatelr.sources import dask_collections as of_dask
-from privatelr.types import Rows
+from privatelr.types import Reader, Rows
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -173,7 +172,7 @@ def read_dask_design(
     Parameters
     ----------
     backend
-        Makes bounded rows from a `PartitionReader`, as a `RowsBackend` does from a frame.
+        Makes bounded rows of partitions, as `DaskRows` does.
     bar : bool
         Whether to show a progress line for each pass.
 
@@ -184,60 +183,30 @@ def read_dask_design(
     each partition and in total, names, types, bounds and levels. *Not covered*: time and memory,
     and what Dask shows and logs about them.
     """
-    filled = [
-        (part, length)
-        for part, length in zip(table.parts(spec.formula.variables), table.lengths, strict=True)
-        if length > 0
-    ]
-    parts, lengths = (tuple(each) for each in zip(*filled, strict=True))
-    by_person = () if table.person is None else (table.person, len(table))
+    every = zip(table.parts(spec.formula.variables), table.lengths, strict=True)
+    parts, lengths = zip(*((part, length) for part, length in every if length > 0), strict=True)
     rows: Rows = backend.of(
-        PartitionReader(spec, parts, lengths, bar, table.client, *by_person),
+        parts,
+        functools.partial(_open, spec, table.person),
+        spec.p,
+        lengths,
+        bar=bar,
+        client=table.client,
+        persons=None if table.person is None else len(table),
         **spec.limits,
     )
     return rows
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PartitionReader:
-    """The labelled covariates of a table, partition by partition."""
-
-    spec: DesignSpec
-    parts: tuple[Any, ...]
-    lengths: tuple[int, ...]
-    bar: bool
-    client: Any = None
-    person: Person | None = None
-    persons: int | None = None
-
-    @property
-    def p(self) -> int:
-        return self.spec.p
-
-    @property
-    def open(self) -> Callable[..., BatchReader]:
-        """Return a function that makes a reader of a partition; it holds no data."""
-        return functools.partial(_open, self.spec, self.person)
-
-
-@dataclass(frozen=True, slots=True)
-class PersonsReader(BatchReader):
-    """A reader of a partition that knows who its records are of."""
-
-    sharing: Sharing
-
-
 def _open(
     spec: DesignSpec, person: Person | None, part: Any, start: int = 0, stride: int = 1
-) -> BatchReader:
+) -> Reader:
     """Return a reader of a partition, or of its rows `start`, `start + stride`, ..."""
-    few = slice(start, None, stride)
-    if person is not None:
-        sharing = sharing_of(part, person)
-        batch = replace(as_batch(part.frame), shares=sharing.shares)
-        kept = Sharing(sharing.persons, sharing.owners[few], sharing.shares[few])
-        return PersonsReader(spec, batch.cut(few), kept)
-    return BatchReader(spec, _batch_of(part).cut(few))
+    if person is None:
+        return reader_of(spec, _batch_of(part), start, stride)
+    sharing = sharing_of(part, person)
+    batch = replace(as_batch(part.frame), shares=sharing.shares)
+    return replace(reader_of(spec, batch, start, stride), owners=sharing.owners[start::stride])
 
 
 def _applied(function: Callable[[Batch], Any], part: Any) -> Any:

@@ -41,7 +41,6 @@ from privatelr.design.variables import (
     describe_variables,
     other_width,
     read_values,
-    require_columns,
     require_no_listed_numbers,
     require_types,
     require_usable,
@@ -49,7 +48,7 @@ from privatelr.design.variables import (
 from privatelr.errors import SchemaError
 from privatelr.formula import Formula, at_level_text
 from privatelr.sources import Batch, Payment, Schema
-from privatelr.types import Block, BoolArray, FloatArray, Rows, RowsBackend, row_radius
+from privatelr.types import Block, BoolArray, FloatArray, Reader, Rows, row_radius
 
 _SPARSE = 0.1
 """Share of nonzero entries below which rows are stored as a sparse array."""
@@ -375,7 +374,7 @@ def require_outcomes(spec: DesignSpec, batch: Batch) -> None:
             )
 
 
-def read_design(spec: DesignSpec, batch: Batch, backend: RowsBackend) -> Rows:
+def read_design(spec: DesignSpec, batch: Batch, backend: Any) -> Rows:
     """Read rows under a plan.
 
     Parameters
@@ -383,7 +382,7 @@ def read_design(spec: DesignSpec, batch: Batch, backend: RowsBackend) -> Rows:
     batch
         Its tally, if there is one, takes counts that are not private.
     backend
-        Makes bounded rows from what a `Reader` reads.
+        A class of bounded rows, which are made of a `Reader`.
 
     Notes
     -----
@@ -391,34 +390,26 @@ def read_design(spec: DesignSpec, batch: Batch, backend: RowsBackend) -> Rows:
     *Neighbours*: changing one record changes one row. *Assumed public*: the number of
     records, names, types, bounds and levels. *Not covered*: time and memory.
     """
-    return backend.of(BatchReader(spec, batch), **spec.limits)
+    rows: Rows = backend.of(reader_of(spec, batch), **spec.limits)
+    return rows
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class BatchReader:
-    """The labelled covariates of a batch, read piece by piece to save copies of the whole."""
-
-    spec: DesignSpec
-    batch: Batch
-
-    @property
-    def n(self) -> int:
-        return len(self.batch)
-
-    @property
-    def p(self) -> int:
-        return self.spec.p
-
-    def read(self, start: int, stop: int) -> tuple[FloatArray, ...]:
-        """Return covariates and labels of the rows from `start` to `stop`; see `read_labelled`."""
-        return read_labelled(self.spec, self.batch.cut(slice(start, stop)))
+def reader_of(spec: DesignSpec, batch: Batch, start: int = 0, stride: int = 1) -> Reader:
+    """Return a reader of a batch, or of its rows `start`, `start + stride`, ..., without a copy."""
+    few = batch.cut(slice(start, None, stride))
+    shares = None if batch.shares is None else offsets_and_weights.read_person_shares(few)
+    return Reader(len(few), spec.p, functools.partial(read_labelled, spec, few), shares=shares)
 
 
-def read_labelled(spec: DesignSpec, batch: Batch) -> tuple[FloatArray, ...]:
+def read_labelled(
+    spec: DesignSpec, batch: Batch, start: int = 0, stop: int | None = None
+) -> tuple[FloatArray, ...]:
     """Return covariates ``(n, p)`` in scaled units, not yet bounded, and what `read_targets` reads.
 
-    In a row that cannot be used a covariate is missing or infinite.
+    They are of the rows from `start` to `stop`. In a row that cannot be used a covariate is missing
+    or infinite.
     """
+    batch = batch.cut(slice(start, stop))
     covariates, usable, values = _covariates(spec, batch, spec.formula.variables)
     label, *offset = offsets_and_weights.read_targets(spec, values, usable, batch)
     if not label.all():
@@ -446,7 +437,6 @@ def _covariates(
 ) -> tuple[FloatArray, BoolArray, Values]:
     """Read as `read_covariates`, but values of a usable row may overflow in scaled units."""
     stretches, terms = spec.straight
-    require_columns(batch, names)
     raw = np.empty((len(spec.columns.names), len(batch))).T  # stored by columns, as it is filled
     with np.errstate(all="ignore"):
         values: dict[str, Any] = {}

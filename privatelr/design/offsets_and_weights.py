@@ -230,13 +230,17 @@ def read_targets(
     SchemaError
         If the records of a person would each count as a record, because nobody grouped them.
     """
+    tables: tuple[FloatArray, ...] = ()
     if spec.response.kind == "classes":
-        offset, labelled = places(spec.response, values)
-        label, known = np.ones(len(usable)), usable & labelled
+        place, labelled = places(spec.response, values)
+        label, tables = np.ones(len(usable)), (place,)
     else:
         label, labelled = labels(spec.response, values, batch.tally)
+    known = usable & labelled
+    if spec.offsets:
         offset, defined = read_offset(spec.offsets, values, len(usable))
-        known = usable & labelled & defined
+        known &= defined
+        tables = (offset,)
     if spec.weight is not None or spec.formula.person is not None:
         root = read_roots(spec.weight, values, len(usable))
         if spec.formula.person is not None:
@@ -245,4 +249,4 @@ def read_targets(
         label = label / np.where(known, root, 1.0)
     if not known.all():
         label[~known] = 0.0
-    return (label, offset) if spec.offset_bound > 0 else (label,)
+    return (label, *tables) if spec.offset_bound > 0 else (label,)

@@ -208,14 +208,9 @@ def plan_partition(expression: Expression, ends: Interval) -> Partition:
                 f"has; write 0 + {call.name}({call.args[0].name or 'x'}{shown}) for all columns of "
                 "the spline, or leave it out."
             )
-        if strange == "df" and "knots" in given:
-            raise FormulaError(
-                f"term '{label}': df would place knots by the data, and knots are given; leave df "
-                "out, or write NULL in its place."
-            )
         if strange == "df":
             remedy = _remedy(call.name, given, ends)
-            raise SchemaError(f"term '{label}' would place knots by the data; {remedy}.")
+            raise SchemaError(f"term '{label}': df would place knots by the data; {remedy}.")
         raise FormulaError(
             f"term '{label}': {call.name} takes {', '.join(sorted(known))} here, and no {strange}."
         )
@@ -262,6 +257,8 @@ def _clips(node: Node | None, label: str) -> bool:
 
 def _remedy(name: str, given: dict[str, Node], ends: Interval) -> str:
     """Return public knots at equal distances that give as many columns as were asked for."""
+    if "knots" in given:
+        return "leave df out, or write NULL in its place"
     asked, (low, high) = given["df"].value, ends
     most = _MOST_SUGGESTED - 3 + _FUNCTIONS.get(name, 0)
     count = asked - _FUNCTIONS.get(name, 0) if type(asked) is int and asked <= most else 2
@@ -314,7 +311,9 @@ def _plan_cut(label: str, given: dict[str, Node], ends: Interval) -> Partition:
             f"term '{label}': cut takes three breaks or more, as in breaks = c(0, 10, 20); a "
             "number of intervals would place them by the data."
         )
-    _require_rising(label, breaks, "breaks that rise")
+    if any(not low < high for low, high in pairwise(breaks)):
+        listed = ", ".join(f"{knot:g}" for knot in breaks)
+        raise FormulaError(f"term '{label}' takes breaks that rise: {listed}.")
     right, closed = (_truth(given, name, label) for name in ("right", "include.lowest"))
     right = right if "right" in given else True
     levels = _interval_names(breaks, right=right, closed=closed)
@@ -351,12 +350,6 @@ def _require_knots(name: str, label: str, own: tuple[float, ...], degree: int) -
                 f"term '{label}' repeats the knot {knot:g}, {times} times in all; a knot occurs "
                 f"{most} times at most, {why}."
             )
-
-
-def _require_rising(label: str, breaks: tuple[float, ...], takes: str) -> None:
-    if any(not low < high for low, high in pairwise(breaks)):
-        listed = ", ".join(f"{knot:g}" for knot in breaks)
-        raise FormulaError(f"term '{label}' takes {takes}: {listed}.")
 
 
 def _require_texts(node: Node, label: str, breaks: tuple[float, ...], above: str) -> None:

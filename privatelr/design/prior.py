@@ -10,12 +10,11 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse import linalg
 
-from privatelr.design.terms import Columns
 from privatelr.errors import ArgumentError, listed, or_meant
 from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
-    from privatelr.design import RowSpec
+    from privatelr.design import DesignSpec, RowSpec
 
 LONGEST_MARGIN = 100.0
 """No coefficients of a prior give a row a margin beyond this."""
@@ -55,7 +54,7 @@ class Prior:
         ArgumentError
             One sentence with the coefficients that there are, or with a margin beyond belief.
         """
-        if spec.projection is not None or not isinstance(spec.columns, Columns):
+        if spec.projection is not None or not spec.has_names:
             raise ArgumentError(
                 "prior: it takes coefficients with names, of a formula and rp_dim=0."
             )
@@ -76,7 +75,8 @@ class Prior:
                 f"prior: records within the declared bounds would have linear predictors of up to "
                 f"{margin:.3g} by it; prior takes means in the units of the columns."
             )
-        precise = _precisions(replace(spec, prior=found))[1] > _MOST_PRECISE * spec.radius**2
+        planned = cast("DesignSpec", spec)
+        precise = _precisions(replace(planned, prior=found))[1] > _MOST_PRECISE * spec.radius**2
         if precise.any():
             name = [*found.sds][int(np.argmax(precise))]
             raise ArgumentError(

@@ -63,16 +63,11 @@ def project(spec: DesignSpec, normals: FloatArray) -> DesignSpec:
     return replace(spec.as_whole_rows(), projection=basis * math.sqrt(p / q))
 
 
-def is_centred(spec: DesignSpec) -> bool:
-    """Whether columns may be moved, which takes an intercept and rows that are not sparse."""
-    return spec.columns.has_intercept and not worth_sparse(spec)
-
-
-def column_groups(spec: DesignSpec) -> tuple[ColumnGroup, ...]:
+def column_groups(spec: DesignSpec, *, centred: bool) -> tuple[ColumnGroup, ...]:
     """Return the covariates of a design by terms; a function of public facts."""
-    first, centred = int(spec.columns.has_intercept), is_centred(spec)
+    first = int(spec.columns.has_intercept)
     terms = spec.columns.terms[first:]
-    found = [_placed(_group(term), term, centred) for term in terms]
+    found = [_group(term, centred) for term in terms]
     numbers = {
         term.numeric: term.start - first
         for group, term in zip(found, terms, strict=True)
@@ -85,30 +80,27 @@ def column_groups(spec: DesignSpec) -> tuple[ColumnGroup, ...]:
     return tuple(found)
 
 
-def _placed(group: ColumnGroup, term: Term, centred: bool) -> ColumnGroup:
-    """Put the two values of a single column of levels at -1 and 1, whatever its coding.
+def _group(term: Term, centred: bool) -> ColumnGroup:
+    """Return the columns of a term, the two values of a single column of levels at -1 and 1.
 
     Halfway between them a row is shortest. A column that is not moved counts from its middle only
     if that is 0, as under a sum-to-zero coding.
     """
-    if term.numeric or group.size != 1:
-        return group
-    values = np.unique(term.grid.toarray() if sparse.issparse(term.grid) else term.grid)
-    if len(values) != 2 or not (centred or values.sum() == 0):
-        return group
-    middle, width = float(values.mean()), float(values[1] - values[0])
-    return replace(group, middle=middle, factor=2.0 / width)
-
-
-def _group(term: Term) -> ColumnGroup:
     size = term.stop - term.start
-    entries = term.grid.data if sparse.issparse(term.grid) else np.asarray(term.grid)
+    grid = term.grid.toarray() if sparse.issparse(term.grid) and size == 1 else term.grid
+    entries = grid.data if sparse.issparse(grid) else np.asarray(grid)
     plain = bool(np.isin(entries, (0.0, 1.0)).all())
     if term.numeric and not term.categorical and size == 1 and plain:
         return ColumnGroup(1, "number")
-    if not term.numeric and plain and term.absolute <= 1:
-        return ColumnGroup(size, "indicators")
-    return ColumnGroup(size, "product", term.radius, term.largest)
+    if term.numeric or not plain or term.absolute > 1:
+        group = ColumnGroup(size, "product", term.radius, term.largest)
+    else:
+        group = ColumnGroup(size, "indicators")
+    values = np.unique(entries) if size == 1 and not term.numeric else np.empty(0)
+    if len(values) != 2 or not (centred or values.sum() == 0):
+        return group
+    width = float(values[1] - values[0])
+    return replace(group, middle=float(values.mean()), factor=2.0 / width)
 
 
 def plan_standard(
@@ -143,7 +135,7 @@ def plan_standard(
     SchemaError
         If a term has no bounds, or if there is no column whose scale is released.
     """
-    if not isinstance(spec, DesignSpec):
+    if not spec.has_names:
         raise SchemaError(
             "do_scale='private': takes bounds= for every column, and those of a sparse matrix have "
             f"none; {AS_FRAME}."
@@ -153,13 +145,15 @@ def plan_standard(
             f"do_scale='private': takes bounds= for every variable, and {spec.unbounded[0]!r} has "
             "none."
         )
-    groups, columns = column_groups(spec), spec.columns
+    columns = spec.columns
+    # columns may be moved where there is an intercept, and where that fills no zeros
+    centred = columns.has_intercept and not worth_sparse(spec)
+    groups = column_groups(spec, centred=centred)
     if not any(group.size for group in groups if group.kind == "number" or not pure):
         needed = "number among the covariates under pure epsilon" if pure else "covariate"
         raise SchemaError(
             f"do_scale='private': takes a {needed}, and there is none; take do_scale=False."
         )
-    centred = is_centred(spec)
     held = 1.0 if length is None else length
     constant = intercept_scale * (1.0 if pure else held)
     intercept = constant if columns.has_intercept else None
@@ -167,13 +161,14 @@ def plan_standard(
     if pure:
         covariates = columns.terms[int(columns.has_intercept) :]
         bound, blocks = _blocks_of_standard(groups, covariates, held, intercept)
-    return replace(
+    planned: DesignSpec = replace(
         spec,
         bound=bound,
         bound_source="private scale",
         intercept=intercept,
         standard=Standard(groups, centred, length, unit, weighted, intercept_scale, blocks),
     )
+    return planned
 
 
 def _blocks_of_standard(

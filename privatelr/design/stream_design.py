@@ -11,22 +11,17 @@ import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from itertools import accumulate
-from typing import Any, ClassVar, TypeVar
-
-import numpy as np
+from typing import Any, ClassVar
 
 from privatelr.design import persons
-from privatelr.design.formula_design import BatchReader, DesignSpec
-from privatelr.design.offsets_and_weights import read_person_shares
+from privatelr.design.formula_design import DesignSpec, reader_of
 from privatelr.design.persons import Owners, marked, owners_in, require_identities
 from privatelr.errors import ReaderError, SchemaError, redact_errors
 from privatelr.formula import Formula, Person
 from privatelr.progress_line import ProgressLine
 from privatelr.sources import Batch, RecordBatches, as_batch, as_stream, dispatch, is_stream
-from privatelr.types import FloatArray, IntArray, Rows
+from privatelr.types import Rows
 
-T = TypeVar("T")
 _AT_ONCE = 2**17
 """Rows of a piece that a function is applied to."""
 CHANGED = (
@@ -77,10 +72,9 @@ class StreamTable:
             assert self.person is not None
             name = self.person.column
             with (
-                closing(self.pieces([name])) as pieces,
+                closing(self.pieces([name])) as tables,
                 redact_errors("its persons could not be counted"),
             ):
-                tables = (table for table, _ in pieces)
                 self._owned.append(owners_in(tables, self.typed, name, self.records))
         return self._owned[0]
 
@@ -96,73 +90,50 @@ class StreamTable:
         require_identities(person.column, self.typed.frame[person.column].dtype)
         return replace(self, person=person)
 
-    def pieces(
-        self, names: Sequence[str], size: int = _AT_ONCE
-    ) -> Generator[tuple[Any, int], None, None]:
-        """Read all records once: tables with the columns `names`, and the length of each.
+    def pieces(self, names: Sequence[str], size: int = _AT_ONCE) -> Generator[Any, None, None]:
+        """Read all records once, as tables of `size` records but for the last, with these columns.
 
         Raises
         ------
         SchemaError
             If there are more or fewer of them than were counted.
         """
-        return self._as_counted(self.source.pieces(names, size), len)
+        missing = self.records
+        with closing(self.source.pieces(names, size)) as tables:
+            for table in tables:
+                missing -= len(table)
+                if missing < 0:
+                    break
+                yield table
+        if missing:
+            raise ReaderError(CHANGED)
 
-    def parts(
-        self, names: Sequence[str], size: int
-    ) -> Generator[tuple[list[Batch], int], None, None]:
-        """Read all records once: rows of neighbouring batches, and how many; see `pieces`.
-
-        Records of persons have their shares.
-        """
-        read = self.source.parts if self.person is None else self._shared
-        return self._as_counted(read(names, size), lambda held: sum(map(len, held)))
-
-    def _shared(self, names: Sequence[str], size: int) -> Generator[list[Batch], None, None]:
-        """Read rows with the shares of records, whose persons have to be those that were counted.
+    def batches(self, names: Sequence[str], size: int = _AT_ONCE) -> Generator[Batch, None, None]:
+        """Read all records once; those of persons have their shares; see `pieces`.
 
         Persons are compared in every pass: rows that were read before tell who they are of by their
         places alone.
         """
-        assert self.person is not None
+        if self.person is None:
+            with closing(self.pieces(names, size)) as tables:
+                yield from map(as_batch, tables)
+            return
         name, owners = self.person.column, self.owners
         shares, first, mark = persons.shares_of(owners.sizes, self.person.most), 0, 0
-
-        def given(batch: Batch) -> Batch:
-            nonlocal first, mark
-            mark += marked(batch[name], first)
-            found = shares[owners.of_records[first : first + len(batch)]]
-            if len(found) < len(batch):
-                raise SchemaError(CHANGED)
-            first += len(batch)
-            return replace(batch, shares=found)
-
-        yield from self.source.parts(tuple(dict.fromkeys((*names, name))), size, given)
+        with closing(self.pieces(tuple(dict.fromkeys((*names, name))), size)) as tables:
+            for batch in map(as_batch, tables):
+                mark += marked(batch[name], first)
+                whose = owners.of_records[first : first + len(batch)]
+                first += len(batch)
+                yield replace(batch, shares=shares[whose])
         if mark % 2**64 != owners.mark:
             raise SchemaError(CHANGED)
-
-    def _as_counted(
-        self, pieces: Generator[T, None, None], length: Callable[[T], int]
-    ) -> Generator[tuple[T, int], None, None]:
-        missing = self.records
-        with closing(pieces):
-            for piece in pieces:
-                count = length(piece)
-                missing -= count
-                if missing < 0:
-                    break
-                yield piece, count
-        if missing:
-            raise ReaderError(CHANGED)
 
     def over(self, names: Sequence[str], function: Callable[[Batch], Any]) -> list[Any]:
         """Apply a function that reads the columns `names` to each piece, and return its results."""
         unread = "a batch could not be read; a charge that was made for this call stands"
-        if self.person is not None:
-            with closing(self.parts(names, _AT_ONCE)) as parts, redact_errors(unread):
-                return [function(batch) for held, _ in parts for batch in held]
-        with closing(self.pieces(names)) as pieces, redact_errors(unread):
-            return [function(as_batch(table)) for table, _ in pieces]
+        with closing(self.batches(names)) as batches, redact_errors(unread):
+            return list(map(function, batches))
 
     def kept(self, names: Sequence[str], room: float = math.inf) -> Batch | None:
         """Return all records in memory, with the columns `names` alone; None if texts are too long.
@@ -176,7 +147,7 @@ class StreamTable:
 
         tables, size = [], 0
         with closing(self.pieces(names)) as pieces:
-            for table, _ in pieces:
+            for table in pieces:
                 size += table.nbytes
                 if size > room:
                     return None
@@ -215,7 +186,7 @@ def read_stream_design(
     Parameters
     ----------
     backend
-        Makes bounded rows from a `PieceReader`, as a `RowsBackend` does from a frame.
+        Makes bounded rows of batches, as `StreamRows` does.
     bar : bool
         Whether to show a progress line for each pass.
 
@@ -225,106 +196,31 @@ def read_stream_design(
     *Neighbours*: changing one record changes one row. *Assumed public*: the number of records,
     names, types, bounds and levels. *Not covered*: time and memory.
     """
-    rows: Rows = backend.of(PieceReader(spec, table, table.records, bar), **spec.limits)
+    batches: Callable[[int], Generator[Batch, None, None]]
+    batches = functools.partial(table.batches, spec.formula.variables)
+    rows: Rows = backend.of(
+        functools.partial(_shown, table, batches) if bar else batches,
+        functools.partial(reader_of, spec),
+        spec.p,
+        table.records,
+        persons=None if table.person is None else len(table),
+        owners=None if table.person is None else table.owners.of_records,
+        **spec.limits,
+    )
     return rows
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class PieceReader:
-    """The labelled covariates of a stream, piece by piece."""
-
-    spec: DesignSpec
-    table: StreamTable
-    n: int
-    bar: bool = False
-
-    @property
-    def p(self) -> int:
-        return self.spec.p
-
-    @property
-    def persons(self) -> int | None:
-        """The number of persons; None if each record is of its own."""
-        return None if self.table.person is None else len(self.table)
-
-    @property
-    def owners(self) -> IntArray:
-        """The number ``(n,)`` of the person, from 0, whose record it is."""
-        return self.table.owners.of_records
-
-    @property
-    def open(self) -> Callable[..., NeighboursReader]:
-        """Return a function that makes a reader of a piece; it holds no data."""
-        return functools.partial(open_parts, self.spec)
-
-    def pieces(self, size: int) -> Generator[tuple[list[Batch], int], None, None]:
-        """Read all records anew; see `StreamTable.parts`."""
-        pieces = self.table.parts(self.spec.formula.variables, size)
-        return self._shown(pieces) if self.bar else pieces
-
-    def _shown(
-        self, pieces: Generator[tuple[Any, int], None, None]
-    ) -> Generator[tuple[Any, int], None, None]:
-        """Show how many of the records were taken; of persons, how many of these that makes."""
-        public = (self.n,) if self.persons is None else (self.persons, "persons")
-        line, done = ProgressLine("reading batches", *public), 0
-        try:
-            with closing(pieces):
-                for piece in pieces:
-                    yield piece
-                    done += piece[1]
-                    line.show(min(done / self.n, 1.0))
-        finally:
-            line.remove()
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class NeighboursReader:
-    """The labelled covariates of neighbouring batches, read as if they were one."""
-
-    spec: DesignSpec
-    batches: Sequence[Batch]
-
-    @property
-    def n(self) -> int:
-        return sum(map(len, self.batches))
-
-    @property
-    def p(self) -> int:
-        return self.spec.p
-
-    @property
-    def shares(self) -> FloatArray:
-        """How much of a person each record is ``(n,)``."""
-        return np.concatenate([read_person_shares(batch) for batch in self.batches])
-
-    @property
-    def seams(self) -> list[int]:
-        """The first row of each batch but the first; rows on both sides of it take a copy."""
-        return list(accumulate(map(len, self.batches)))[:-1]
-
-    def read(self, start: int, stop: int) -> tuple[FloatArray, ...]:
-        """Return covariates and labels of the rows from `start` to `stop`; see `read_labelled`."""
-        found = []
-        for batch in self.batches:
-            if start < len(batch) and stop > 0:
-                found.append(BatchReader(self.spec, batch).read(max(start, 0), stop))
-            start, stop = start - len(batch), stop - len(batch)
-        # joined transposed, since covariates are stored by columns
-        tables = (
-            np.concatenate([part.T for part in parts], axis=-1).T
-            for parts in zip(*found, strict=True)
-        )
-        return found[0] if len(found) == 1 else tuple(tables)
-
-
-def open_parts(
-    spec: DesignSpec, batches: Sequence[Batch], start: int = 0, stride: int = 1
-) -> NeighboursReader:
-    """Return a reader of neighbouring batches, or of their rows `start`, `start + stride`, ..."""
-    chosen = []
-    for batch in batches:
-        if start < len(batch):
-            chosen.append(batch.cut(slice(start, None, stride)))
-        start = max(start - len(batch), (start - len(batch)) % stride)
-    return NeighboursReader(spec, chosen)
+def _shown(
+    table: StreamTable, batches: Callable[[int], Generator[Batch, None, None]], size: int
+) -> Generator[Batch, None, None]:
+    """Show how many of the records were taken; of persons, how many of these that makes."""
+    public = (table.records,) if table.person is None else (len(table), "persons")
+    line, done = ProgressLine("reading batches", *public), 0
+    try:
+        with closing(batches(size)) as every:
+            for batch in every:
+                yield batch
+                done += len(batch)
+                line.show(min(done / table.records, 1.0))
+    finally:
+        line.remove()

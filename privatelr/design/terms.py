@@ -85,7 +85,7 @@ class Term:
         return tuple(range(self.start, self.stop))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Columns:
     """Columns of a design, and the map from raw to scaled units.
 
@@ -108,9 +108,14 @@ class Columns:
     centre: FloatArray
     scale: FloatArray
 
-    @property
+    @functools.cached_property
     def has_intercept(self) -> bool:
         return self.names[:1] == (INTERCEPT,)
+
+    @functools.cached_property
+    def is_product(self) -> bool:
+        """Whether every term has columns, and one of them may differ from zero."""
+        return all(term.stop > term.start and term.absolute > 0 for term in self.terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +285,7 @@ def bound_of(
     covariates = columns.terms[int(columns.has_intercept) :]
     unbounded = tuple(term.label for term in covariates if not math.isfinite(term.radius))
     limit = row_norm if row_norm is not None else _LENGTH if unbounded else math.inf
-    if 0 < len(unbounded) < len(covariates) and _is_product(columns):
+    if 0 < len(unbounded) < len(covariates) and columns.is_product:
         lengths = [term.radius for term in covariates if math.isfinite(term.radius)]
         bound = math.sqrt(sum(length**2 for length in lengths) + limit**2)
         return bound, "declared bounds and row_norm", unbounded, limit
@@ -296,7 +301,7 @@ def blocks_of(
 
     They are the blocks of Theorem 3.1b of theory.md.
     """
-    if not _is_product(columns):
+    if not columns.is_product:
         return ()
     blocks = []
     for term in columns.terms:
@@ -308,11 +313,6 @@ def blocks_of(
         else:
             blocks.append(Block(size, term.absolute * MAPPED))
     return tuple(blocks)
-
-
-def _is_product(columns: Columns) -> bool:
-    """Whether every term has columns, and one of them may differ from zero."""
-    return all(term.stop > term.start and term.absolute > 0 for term in columns.terms)
 
 
 def require_boundable(variables: Mapping[str, Variable], factors: Sequence[Factor]) -> None:
@@ -329,7 +329,7 @@ def require_boundable(variables: Mapping[str, Variable], factors: Sequence[Facto
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Factor:
     """One factor of the right-hand side.
 
@@ -355,7 +355,7 @@ class Factor:
         """The number of columns of a term of it alone without an intercept; 0 for a number."""
         return len(self.levels) if self.partition is None else self.partition.width
 
-    @property
+    @functools.cached_property
     def is_finite(self) -> bool:
         """Whether the range of a numeric factor is limited; true for a categorical factor."""
         return all(math.isfinite(end) for end in self.interval)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -25,23 +25,7 @@ def require_kinds(expression: Expression, variables: Mapping[str, Variable]) -> 
     Columns of categories or strings may stand alone, be coded as a factor, or be compared for
     equality with constants.
     """
-    label = expression.label
-    _visit(label, expression.tree, variables, True)
-    for variable, value in _compared(expression, variables):
-        if variable is None or not variable.is_textual:
-            if isinstance(value, str):
-                raise FormulaError(f"formula: {label!r} compares numbers with the text {value!r}.")
-        elif not variable.levels:
-            raise SchemaError(
-                f"formula: {label!r} compares {variable.name!r}, whose levels are not declared, so "
-                f"that nobody can tell whether {value!r} is one; {remedy(variable)}."
-            )
-        elif value not in variable.levels:
-            close = or_meant(value, [each for each in variable.levels if isinstance(each, str)])
-            raise FormulaError(
-                f"formula: {label!r} compares {variable.name!r} with {value!r}, which is not one "
-                f"of its levels {_listed(variable.levels)}{close}"
-            )
+    _visit(expression.label, expression.tree, variables, True)
 
 
 def _visit(label: str, node: Node, variables: Mapping[str, Variable], allowed: bool) -> None:
@@ -56,33 +40,39 @@ def _visit(label: str, node: Node, variables: Mapping[str, Variable], allowed: b
             f"formula: {label!r} computes with {variable.name!r}, which holds texts or "
             "categories; compare it, as in I(x == 'a'), use it by itself, or pass numbers."
         )
+    is_equality = node.kind == "infix" and node.name in ("==", "!=", *MEMBERSHIPS)
     for child in node.args:
-        _visit(label, child, variables, _is_equality(node))
+        _visit(label, child, variables, is_equality)
+    if is_equality:
+        _require_levels(label, node, variables)
 
 
-def _is_equality(node: Node) -> bool:
-    return node.kind == "infix" and node.name in ("==", "!=", *MEMBERSHIPS)
-
-
-def _nodes(node: Node) -> Iterator[Node]:
-    yield node
-    for child in node.args:
-        yield from _nodes(child)
-
-
-def _compared(
-    expression: Expression, variables: Mapping[str, Variable]
-) -> Iterator[tuple[Variable | None, object]]:
-    """Yield each constant that an equality compares with a column, and the column."""
-    for node in filter(_is_equality, _nodes(expression.tree)):
-        left, right = node.args
-        pairs = [(left, right)]
-        if node.name not in MEMBERSHIPS:
-            pairs = [(a, b) for a, b in (*pairs, (right, left)) if b.kind == "constant"]
-        for side, listed in pairs:
-            variable = variables.get(side.name) if side.kind == "column" else None
-            for value in constants(listed, expression.label):
-                yield variable, value
+def _require_levels(label: str, node: Node, variables: Mapping[str, Variable]) -> None:
+    """Refuse a constant that an equality compares with a column that never equals it."""
+    left, right = node.args
+    pairs = [(left, right)]
+    if node.name not in MEMBERSHIPS:
+        pairs = [(a, b) for a, b in (*pairs, (right, left)) if b.kind == "constant"]
+    for side, listed in pairs:
+        variable = variables.get(side.name) if side.kind == "column" else None
+        for value in constants(listed, label):
+            if variable is None or not variable.is_textual:
+                if isinstance(value, str):
+                    raise FormulaError(
+                        f"formula: {label!r} compares numbers with the text {value!r}."
+                    )
+            elif not variable.levels:
+                raise SchemaError(
+                    f"formula: {label!r} compares {variable.name!r}, whose levels are not "
+                    f"declared, so that nobody can tell whether {value!r} is one; "
+                    f"{remedy(variable)}."
+                )
+            elif value not in variable.levels:
+                close = or_meant(value, [each for each in variable.levels if isinstance(each, str)])
+                raise FormulaError(
+                    f"formula: {label!r} compares {variable.name!r} with {value!r}, which is not "
+                    f"one of its levels {_listed(variable.levels)}{close}"
+                )
 
 
 _MOST_NAMED = 6

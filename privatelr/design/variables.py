@@ -17,10 +17,9 @@ import numpy as np
 import pandas as pd
 
 from privatelr.cells import constant, number_or_spelled
-from privatelr.errors import FormulaError, SchemaError, count_of, listed, or_meant, show
+from privatelr.errors import SchemaError, count_of, listed, or_meant, show
 from privatelr.formula import EVERYTHING, Interval
 from privatelr.sources import Batch, Schema, Tally, beyond, count, require_levels, unknown
-from privatelr.sources.columns import require_decoded
 from privatelr.types import BoolArray, FloatArray, IntArray, ObjectArray
 
 VariableKind = Literal["numeric", "logical", "categorical", "text"]
@@ -155,7 +154,6 @@ def _describe(name: str, dtype: Any, schema: Schema) -> Variable:
 
 def content_of(name: str, dtype: Any) -> Content:
     """Return what a column of this type can hold; refuses types that models cannot use."""
-    require_decoded(name, dtype)
     with suppress(NotImplementedError):  # of types of Arrow that pandas does not know
         if isinstance(dtype, pd.CategoricalDtype) or pd.api.types.is_object_dtype(dtype):
             return "anything"
@@ -330,7 +328,6 @@ def read_values(
 
     `read_variable` gives the same values, but here levels are positions, which most terms take.
     """
-    require_columns(batch, names)
     values: dict[str, Any] = {}
     usable = np.ones(len(batch), dtype=bool)
     for name in names:
@@ -343,15 +340,6 @@ def read_values(
     return values, usable
 
 
-def require_columns(batch: Batch, names: tuple[str, ...]) -> None:
-    """Refuse a table that lacks a column; raises `FormulaError`."""
-    if missing := batch.lacking(names):
-        first = next(name for name in names if name in missing)
-        raise FormulaError(
-            f"data: the column {first!r} is missing; the model reads {', '.join(map(repr, names))}."
-        )
-
-
 def require_types(variables: Mapping[str, Variable], batch: Batch, names: tuple[str, ...]) -> None:
     """Refuse a table that lacks a column, or has one that can hold no value of its variable.
 
@@ -362,9 +350,10 @@ def require_types(variables: Mapping[str, Variable], batch: Batch, names: tuple[
     ------
     FormulaError, SchemaError
     """
-    require_columns(batch, names)
-    for variable in (variables[name] for name in names if name in variables):
-        _require_type(variable, batch.column(variable.name).dtype)
+    for name in names:
+        dtype = batch.column(name).dtype
+        if name in variables:
+            _require_type(variables[name], dtype)
 
 
 def other_width(given: int, fitted: int) -> SchemaError:
@@ -379,7 +368,7 @@ def _read_levels(
     column = pd.Series(series) if isinstance(series, np.ndarray) else series
     coded = Coded(_codes(column, variable.levels), variable.levels)
     known = coded.codes >= 0
-    if tally is not None:
+    if tally is not None and not known.all():
         missing, undeclared = unknown(column, known)
         count(tally, variable.name, missing=missing, undeclared=undeclared)
     return coded, known

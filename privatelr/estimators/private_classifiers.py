@@ -38,8 +38,7 @@ from privatelr.estimators.training_tables import (
 )
 from privatelr.formula import require_most
 from privatelr.mechanisms.request import read_account, require_no_account
-from privatelr.model import dplr, dpsvm
-from privatelr.multinomial_model import dpmultinom
+from privatelr.model import dplr, dpmultinom, dpsvm
 from privatelr.privacy import Guarantee, void
 from privatelr.privacy.accounting import AnyLedger, charge
 from privatelr.results.fit_record import in_user_units

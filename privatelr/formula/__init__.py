@@ -15,7 +15,6 @@ from privatelr.formula.functions import (
     EVERYTHING,
     MEMBERSHIPS,
     ROW_FUNCTIONS,
-    Contrast,
     Interval,
     RowFunction,
     contrasts_of,
@@ -38,7 +37,6 @@ from privatelr.formula.record_terms import (
     at_level_text,
     require_most,
     spell_person,
-    with_person,
     with_terms,
 )
 from privatelr.formula.shorthands import is_unnamed

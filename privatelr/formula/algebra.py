@@ -91,7 +91,7 @@ class Formula:
         offsets = (name for offset in self.offsets for name in offset.names)
         return tuple(dict.fromkeys((*self.regressors, *offsets)))
 
-    @property
+    @functools.cached_property
     def counting(self) -> tuple[Expression, ...]:
         """What says how much records count, and which: weights, a subset, and strata."""
         strata = None if self.by is None else self.by.expression
@@ -104,7 +104,7 @@ class Formula:
         one = () if self.by is None or self.by.level is None else (self.by.column,)
         return tuple(dict.fromkeys((*subset, *one)))
 
-    @property
+    @functools.cached_property
     def beside(self) -> tuple[Expression, ...]:
         """What stands beside the terms: offsets, weights, a subset, and strata."""
         return (*self.offsets, *self.counting)

@@ -8,6 +8,7 @@ expression that can be evaluated can be bounded, and neither function can look b
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -30,7 +31,7 @@ _BASES = {"base", "reference"}
 """Words of R and patsy for the level that the other levels are compared with."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Expression:
     """A checked expression.
 
@@ -58,12 +59,12 @@ class Expression:
     coding: Node | None = field(default=None, compare=False)
     partition: Node | None = field(default=None, compare=False)
 
-    @property
+    @functools.cached_property
     def column(self) -> str | None:
         """The column that is read or coded, such as ``x`` in ``x``, ``I(x)`` and ``factor(x)``."""
         return self.tree.name if self.tree.kind == "column" else None
 
-    @property
+    @functools.cached_property
     def is_coded(self) -> bool:
         """Whether it is a call of ``C``, ``factor`` or ``as.factor``."""
         return self.coding is not None
@@ -72,17 +73,17 @@ class Expression:
         """The column's name if the expression is nothing but a column."""
         return None if self.is_coded or self.partition else self.column
 
-    @property
+    @functools.cached_property
     def levels(self) -> tuple[Any, ...]:
         """Levels written into the formula, as in ``factor(x, levels = c('a', 'b'))``."""
         return _levels(self.coding, self.label) if self.coding else ()
 
-    @property
+    @functools.cached_property
     def contrast(self) -> Contrast | None:
         """The contrast written into the formula, as in ``C(x, contr.sum)``."""
         return _contrast(self.coding, self.label) if self.coding else None
 
-    @property
+    @functools.cached_property
     def is_logical(self) -> bool:
         """Whether the value is true or false, by the form of the expression."""
         return is_truth(self.tree)

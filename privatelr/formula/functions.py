@@ -114,6 +114,34 @@ _MODELS = {
 """Calls of other packages that say what a model is about, each with what to write instead."""
 
 
+_ORDER = (
+    "puts levels in an order, which no model here uses; divide them in two, as in "
+    "\"{0} %in% c('high', 'highest') ~ ...\" for dplr"
+)
+_INSTEAD = {
+    "relevel": "reorders levels; declare the order, reference level first, as "
+    'levels={{"{0}": [...]}}, or name it, as in C({0}, Treatment("level"))',
+    **dict.fromkeys(("ordered", "as.ordered"), _ORDER),
+    **dict.fromkeys(
+        (*_CENTRINGS, "center"),
+        '{2}; write {0}, which bounds={{"{0}": (lo, hi)}} centres and scales already, or '
+        "I(({0} - 50)/10) with public constants",
+    ),
+    "poly": "{2}; {3} and write poly({0}, 2, raw = TRUE), or {0} + I({0}^2)",
+    **dict.fromkeys(
+        _KNOTS,
+        "is a spline whose columns have no proven range; {3} and use ns({0}, knots = c(30, 60)) "
+        "with public knots, or pmax({0} - 3.2, 0)",
+    ),
+    **dict.fromkeys(
+        ("bs", "ns", "cr"), "divides a number by itself, as in {1}({0}, knots = c(30, 60))"
+    ),
+    "cut": "divides a number by itself, as in cut({0}, breaks = c(0, 10, 20))",
+}
+"""What to write instead of a function: of a variable, by the function's own name, what it learns,
+and the bounds to declare."""
+
+
 def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
     """Return the error for a term that calls `function`, with a remedy that names `variable`."""
     if function in ("offset", "weights", "subset"):
@@ -124,36 +152,15 @@ def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
     if function in _MODELS:
         return FormulaError(f"term '{term}' {_MODELS[function].format(variable)}.")
     short = function.rsplit(".", 1)[-1]
+    learns = f"learns {LEARNED.get(short)} from the data"
     declare = f'declare bounds={{"{variable}": (lo, hi)}}'
-    learns = f"learns {LEARNED.get(short)} from the data; {declare} and"
-    cuts = f"cut points, such as I({variable} > 3.2)"
-    if function == "relevel":
-        why = (
-            "reorders levels; declare the order, reference level first, as "
-            f'levels={{"{variable}": [...]}}, or name it, as in C({variable}, Treatment("level"))'
-        )
-    elif short in ("ordered", "as.ordered"):
-        why = (
-            "puts levels in an order, which no model here uses; divide them in two, as in "
-            f"\"{variable} %in% c('high', 'highest') ~ ...\" for dplr"
-        )
-    elif short in (*_CENTRINGS, "center"):
-        why = (
-            f"learns {LEARNED.get(short)} from the data; write {variable}, which "
-            f'bounds={{"{variable}": (lo, hi)}} centres and scales already, or '
-            f"I(({variable} - 50)/10) with public constants"
-        )
-    elif short == "poly":
-        why = f"{learns} write poly({variable}, 2, raw = TRUE), or {variable} + I({variable}^2)"
-    elif short in ("bs", "ns", "cr"):
-        why = f"divides a number by itself, as in {short}({variable}, knots = c(30, 60))"
-    elif short in _KNOTS:
-        why = (
-            f"is a spline whose columns have no proven range; {declare} and use ns({variable}, "
-            f"knots = c(30, 60)) with public knots, or pmax({variable} - 3.2, 0)"
-        )
+    if short in _INSTEAD:
+        why = _INSTEAD[short].format(variable, short, learns, declare)
     elif short in LEARNED:
-        why = f"{learns} use public {cuts} or cut({variable}, breaks = c(0, 10, 20))"
+        why = (
+            f"{learns}; {declare} and use public cut points, such as I({variable} > 3.2) or "
+            f"cut({variable}, breaks = c(0, 10, 20))"
+        )
     elif short in SUMMARIES:
         why = (
             f"calls {function}, which looks at all rows; write a public constant in its place, "
@@ -164,8 +171,6 @@ def refuse_call(function: str, term: str, variable: str) -> PrivateLRError:
             f"calls {function}, which is not known to work row by row; compute the column from "
             "public constants before the call, and declare its bounds or levels"
         )
-    if short == "cut":
-        why = f"divides a number by itself, as in cut({variable}, breaks = c(0, 10, 20))"
     return SchemaError(f"term '{term}' {why}.")
 
 

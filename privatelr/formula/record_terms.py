@@ -142,18 +142,35 @@ def at_level_text(text: str, by: By) -> str:
 _EXAMPLES = {"weights": "1 / p", "subset": "age > 50", "by": "sex"}
 
 
-def with_terms(formula: Any, columns: Collection[str], **given: Any) -> Any:
-    """Return a formula with terms such as ``weights(...)`` for these arguments.
+def with_terms(
+    formula: Any,
+    columns: Collection[str] = (),
+    *,
+    person: Any = None,
+    records_per_person: Any = 1,
+    **given: Any,
+) -> Any:
+    """Return a formula with terms such as ``person(...)`` and ``weights(...)`` for these arguments.
 
     Raises
     ------
     FormulaError
-        If an argument that is given is no text.
+        If `person` is no name, if another argument is no text, or for such a number of records.
     """
+    require_most(person, records_per_person)
     text = getattr(formula, "text", formula)
     asked = {name: inner for name, inner in given.items() if inner is not None}
-    if not asked or not isinstance(text, str):
+    if not isinstance(text, str) or (person is None and not asked):
         return formula
+    if person is not None:
+        if not isinstance(person, str) or not person.strip():
+            # values of records are private, and a short list of them would be quoted
+            kind = type(person).__name__ if isinstance(person, list | tuple) else show(person)
+            raise FormulaError(
+                f"person={kind}: person takes the name of a column of the data, whose values "
+                "tell persons apart."
+            )
+        text = f"{text} + {spell_person(Person(person, int(records_per_person)))}"
     for name, inner in asked.items():
         if name == "by" and isinstance(inner, str) and inner not in columns:
             raise FormulaError(
@@ -173,28 +190,6 @@ def with_terms(formula: Any, columns: Collection[str], **given: Any) -> Any:
         quoted = spell([Token("quoted", inner)]) if inner in columns else inner
         text = f"{text} + {name}({quoted})"
     return text
-
-
-def with_person(formula: Any, person: Any, most: Any = 1) -> Any:
-    """Return a formula with the term ``person(...)`` for arguments, if they are given.
-
-    Raises
-    ------
-    FormulaError
-        If `person` is no name, `most` is no number of records, or the formula has a person already.
-    """
-    text = getattr(formula, "text", formula)
-    require_most(person, most)
-    if person is None or not isinstance(text, str):
-        return formula
-    if not isinstance(person, str) or not person.strip():
-        # values of records are private, and a short list of them would be quoted
-        given = type(person).__name__ if isinstance(person, list | tuple) else show(person)
-        raise FormulaError(
-            f"person={given}: person takes the name of a column of the data, whose values "
-            "tell persons apart."
-        )
-    return f"{text} + {spell_person(Person(person, int(most)))}"
 
 
 def require_most(person: Any, most: Any) -> None:

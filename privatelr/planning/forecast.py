@@ -42,7 +42,7 @@ from privatelr.mechanisms.stages.lengths import (
 )
 from privatelr.mechanisms.stages.scale import ScaleCalibration
 from privatelr.method import Method, perturbation
-from privatelr.multinomial_model import several_classes
+from privatelr.model import several_classes
 from privatelr.numerics import Loss
 from privatelr.numerics import softmax_objective as softmax
 from privatelr.numerics.rows import RowBounds

@@ -26,13 +26,12 @@ from privatelr.formula import (
     parse_expression,
     parse_formula,
     tokenize,
-    with_person,
     with_terms,
 )
 from privatelr.inference import Guesses
 from privatelr.mechanisms import mechanism_of, read_request, warn_of_one_record
 from privatelr.method import Method, perturbation
-from privatelr.multinomial_model import several_classes
+from privatelr.model import several_classes
 from privatelr.numerics import LOSSES, Loss, find_hinge, find_loss
 from privatelr.planning.forecast import Study, simulate
 from privatelr.planning.made_up_records import (
@@ -241,9 +240,10 @@ def plan(
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
     guesses = read_guesses(balance=balance, spread=spread, c_index=c_index, correlation=correlation)
     records = None if pilot is None else _read_pilot(pilot)
-    counting = {"weights": weights, "subset": subset, "by": by}
+    counting: dict[str, Any] = {"weights": weights, "subset": subset, "by": by}
     known = (*schema.bounds, *schema.levels, *(() if records is None else records.names))
-    whole = with_terms(with_person(formula, person, records_per_person), known, **counting)
+    counting |= {"person": person, "records_per_person": records_per_person}
+    whole = with_terms(formula, known, **counting)
     bought = None if loss == _SOFTMAX and spend == "inference" else spend
     priced = eps, delta, bought, lambda_, op, analysis, on_small_lambda
     request = read_request(*priced, neighbours_of(whole))

@@ -478,7 +478,7 @@ class PrivateFTRL:
                 "play: it is kept in another process; a copy would draw a second time what was "
                 "paid for once."
             )
-        with _LOCK.held():
+        with _LOCK.lock:
             yield self._state
 
     def _randomness(self) -> Randomness:

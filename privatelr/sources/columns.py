@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.cells import is_missing
-from privatelr.errors import SchemaError, redact_errors
+from privatelr.errors import FormulaError, SchemaError, listed, redact_errors
 from privatelr.types import BoolArray, FloatArray, IntArray
 
 _NUMBERS = "biufc"
@@ -153,8 +153,6 @@ def beyond(values: FloatArray, low: float, high: float) -> int:
 def unknown(column: pd.Series[Any], known: BoolArray) -> tuple[int, int]:
     """Count the values that are not declared levels: missing ones, and undeclared ones."""
     several = len(known) - int(np.count_nonzero(known))
-    if several == 0:
-        return 0, 0
     others, missing = column[~known], 0
     if others.dtype == object:  # pandas would run the cells' own code to compare them
         missing = sum(map(is_missing, others.to_numpy()))
@@ -165,8 +163,6 @@ def unknown(column: pd.Series[Any], known: BoolArray) -> tuple[int, int]:
 
 
 _PLAIN = "fiub"
-_LACKING = object()
-"""Key of what a batch remembers, beside names of columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -204,12 +200,6 @@ class Batch:
         """Names of the columns."""
         return self.frame.columns
 
-    def lacking(self, names: tuple[str, ...]) -> frozenset[str]:
-        """Return which names are not those of columns; every piece of a table asks for the same."""
-        if (found := self.read.get((_LACKING, names))) is None:
-            found = self.read[_LACKING, names] = frozenset(names).difference(self.names)
-        return found
-
     def has_order(self, name: str) -> bool:
         """Whether the type of a column puts its values in an order."""
         stated = name in self.frame.attrs.get(ORDERED, ())
@@ -225,11 +215,23 @@ class Batch:
         return self.frame.index
 
     def column(self, name: str) -> Any:
-        """Return a whole column: plain numbers as an array, without a copy, or else a Series."""
+        """Return a whole column: plain numbers as an array, without a copy, or else a Series.
+
+        Raises
+        ------
+        FormulaError
+            If there is no such column.
+        """
         if name not in self.read:
+            if name not in self.frame.columns:
+                raise FormulaError(
+                    f"data: the column {name!r} is missing, which the model reads; it has "
+                    f"{listed(self.names)}."
+                )
             series = self.frame[name]
             dtype = series.dtype
-            require_decoded(name, dtype)
+            if isinstance(dtype, pd.ArrowDtype):
+                _require_decoded(name, dtype)
             # plain: numbers or booleans of NumPy, which are converted to doubles while read
             plain = isinstance(dtype, np.dtype) and dtype.kind in _PLAIN and dtype.itemsize <= 8
             self.read[name] = series.to_numpy() if plain else series
@@ -244,8 +246,8 @@ class Batch:
         return [part[:, cut] if isinstance(part, np.ndarray) else part.iloc[cut] for part in tables]
 
     def __getitem__(self, name: str) -> Any:
-        (part,) = self.parts(name)
-        return part[0] if isinstance(part, np.ndarray) else part
+        column, cut = self.column(name), slice(self.rows.start, self.rows.stop, self.rows.step)
+        return column[cut] if isinstance(column, np.ndarray) else column.iloc[cut]
 
     def cut(self, rows: slice) -> Batch:
         """Return some of these rows, without a copy."""
@@ -423,10 +425,8 @@ def decoded_or_left(column: Any) -> Any:
         return column
 
 
-def require_decoded(name: str, dtype: Any) -> None:
+def _require_decoded(name: str, dtype: pd.ArrowDtype) -> None:
     """Refuse a column that `decoded_or_left` left, once it is used; tells its type alone."""
-    if not isinstance(dtype, pd.ArrowDtype):
-        return
     import pyarrow as pa
 
     kind = dtype.pyarrow_dtype

@@ -102,23 +102,21 @@ def dispatch(
 
 
 def as_batch(data: Any) -> Batch:
-    """Return the rows of a table in memory, of any kind; never copies columns."""
+    """Return the rows of a table in memory, of any kind, as a frame with distinct text names.
+
+    Only columns that Arrow has to decode are copied.
+    """
     if isinstance(data, Batch):
         return data
-    frame = as_frame(data)
-    width = frame.shape[1] if isinstance(data, np.ndarray) else None
-    return Batch(frame, range(len(frame)), width=width)
-
-
-def as_frame(data: Any) -> pd.DataFrame:
-    """Return a pandas frame with distinct text names; copies columns that Arrow has to decode."""
     _require_memory(data)
+    width = None
     if isinstance(data, pd.DataFrame):
         frame = data
     elif isinstance(data, np.ndarray):
         if data.ndim != 2:
             raise SchemaError(f"data of ndim {data.ndim}: an array of data takes two dimensions.")
-        numbered = [f"X{index + 1}" for index in range(data.shape[1])]
+        width = data.shape[1]
+        numbered = [f"X{index + 1}" for index in range(width)]
         if is_plain(data):
             frame = pd.DataFrame(data, columns=numbered, copy=False)
         else:
@@ -133,7 +131,8 @@ def as_frame(data: Any) -> pd.DataFrame:
             raise SchemaError(not_a_table(data)) from None
     names = [x if isinstance(x, str) else name_of(x) for x in frame.columns]
     require_distinct(names)
-    return _decoded(frame if names == list(frame.columns) else frame.set_axis(names, axis=1))
+    frame = _decoded(frame if names == list(frame.columns) else frame.set_axis(names, axis=1))
+    return Batch(frame, range(len(frame)), width=width)
 
 
 def _decoded(frame: pd.DataFrame) -> pd.DataFrame:
@@ -339,30 +338,25 @@ def validated_sparse(matrix: Any) -> Any:
         data, (rows, columns) = matrix.data, matrix.coords
         if np.all((rows >= 0) & (rows < n) & (columns >= 0) & (columns < p)):
             return matrix
-    elif matrix.format in ("csr", "csc", "bsr"):
-        blocks = matrix.format == "bsr"
-        height, width = matrix.blocksize if blocks else (1, 1)
-        major, minor = (p, n) if matrix.format == "csc" else (n // height, p // width)
-        starts, indices = matrix.indptr, matrix.indices
-        entries = len(indices) if blocks else min(len(indices), len(matrix.data))
-        if len(starts) != major + 1 or starts[0] != 0 or starts[-1] > entries:
-            raise SchemaError(
-                "X: where rows or columns of the matrix start does not fit its entries."
-            )
-        if (np.diff(starts) < 0).any():
-            raise SchemaError("X: rows or columns of the matrix start after they end.")
-        used = indices[: starts[-1]]
-        sound = len(used) == 0 or (used.min() >= 0 and used.max() < minor)
-        if blocks and not sound:
-            raise SchemaError("X: blocks of the matrix lie beyond its columns.")
-        if sound:
-            return matrix.tocsr() if blocks else matrix
-        outer = np.repeat(np.arange(major), np.diff(starts))
-        data, rows, columns = matrix.data[: len(used)], outer, used
+    elif matrix.format in ("csr", "csc"):
+        major, minor = (p, n) if matrix.format == "csc" else (n, p)
+        starts, entries = matrix.indptr, min(len(matrix.indices), len(matrix.data))
+        fits = len(starts) == major + 1 and starts[0] == 0 and starts[-1] <= entries
+        if not fits or (np.diff(starts) < 0).any():
+            raise SchemaError("X: rows or columns of the matrix do not start where they should.")
+        columns, data = matrix.indices[: starts[-1]], matrix.data[: starts[-1]]
+        if len(columns) == 0 or (columns.min() >= 0 and columns.max() < minor):
+            return matrix
+        rows = np.repeat(np.arange(major), np.diff(starts))
         if matrix.format == "csc":
             rows, columns = columns, rows
     else:
-        return matrix.tocsr()  # stored in Python containers, or by diagonals
+        if matrix.format == "bsr":
+            try:
+                matrix.check_format()
+            except ValueError:
+                raise SchemaError("X: blocks of the matrix lie beyond its columns.") from None
+        return matrix.tocsr()  # of blocks, in Python containers, or by diagonals
     there = (rows >= 0) & (rows < n)
     rows, columns, data = rows[there], columns[there], data[there].astype(np.float64)
     beyond = (columns < 0) | (columns >= p)

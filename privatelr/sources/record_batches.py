@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Generator, Iterable, Sequence, Sized
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from privatelr.errors import ArgumentError, ReaderError, SchemaError, redact_errors, show
 from privatelr.sources.columns import Batch, within_dictionary
-from privatelr.sources.data_source import as_batch
 
-T = TypeVar("T", bound=Sized)
 _STANDS = "a charge that was made for this call stands"
 UNREAD = f"its batches could not be read; {_STANDS}"
 UNCOUNTED = f"its records could not be counted; {_STANDS}"
@@ -62,17 +60,14 @@ class RecordBatches:
         SchemaError
             If a batch has other types. It quotes no value.
         """
+        if self.required is not None:
+            self.required(columns)
         wanted = [self.schema.field(name) for name in columns]
         with redact_errors(UNREAD):
-            for batch in self.opened(columns):
-                with redact_errors(UNREAD, ours=()):  # its class may be one of others
-                    taken = _taken(batch, wanted)
-                if taken is None:
-                    raise ReaderError(
-                        "data: a batch has other columns or types than the schema said; cast the "
-                        f"columns before they are handed over, and {_STANDS}."
-                    )
-                yield taken
+            batches = self.opened(columns)
+        with redact_errors(UNREAD, ours=(ReaderError,)):  # all of this may be code of others
+            for batch in batches:
+                yield _taken(batch, wanted)
 
     def count(self, columns: Sequence[str] = ()) -> int:
         """Return the number of records, which is public; may read the shortest of some columns."""
@@ -89,36 +84,25 @@ class RecordBatches:
         return str(min(fields, key=width_of).name)
 
     def pieces(self, columns: Sequence[str], size: int) -> Generator[Any, None, None]:
-        """Read all records once, as tables of `size` records but for the last."""
-        yield from map(_joined, _cut(self.read(columns or [self.shortest()]), size, _slice))
+        """Read all records once, as tables of `size` records but for the last.
 
-    def parts(
-        self,
-        columns: Sequence[str],
-        size: int,
-        change: Callable[[Batch], Batch] | None = None,
-    ) -> Generator[list[Batch], None, None]:
-        """Read all records once, as rows of neighbouring batches: `size` together but for the last.
-
-        Rows of a batch share what is found of its columns. Only short batches are copied: they are
-        joined, since what a batch costs beside its rows would be paid for each of them. `change`
-        makes another batch of each whole one, before rows are taken of it.
+        Only a piece that several batches are joined to is copied.
         """
+        import pyarrow as pa
 
-        def joined() -> Generator[Batch, None, None]:
-            short: list[Any] = []
-            records = 0
-            for batch in filter(len, self.read(columns or [self.shortest()])):
-                short.append(batch)
-                records += len(batch)
-                if records >= size:
-                    yield as_batch(_joined(short))
-                    short, records = [], 0
-            if short:
-                yield as_batch(_joined(short))
-
-        whole = joined() if change is None else map(change, joined())
-        yield from _cut(whole, size, Batch.cut)
+        joined: list[Any] = []
+        missing = size
+        for batch in self.read(columns or [self.shortest()]):
+            start = 0
+            while start < len(batch):
+                joined.append(batch.slice(start, missing))
+                start += len(joined[-1])
+                missing -= len(joined[-1])
+                if missing == 0:
+                    yield pa.Table.from_batches(joined).combine_chunks()
+                    joined, missing = [], size
+        if joined:
+            yield pa.Table.from_batches(joined).combine_chunks()
 
 
 def empty_table(schema: Any) -> Any:
@@ -129,7 +113,7 @@ def empty_table(schema: Any) -> Any:
 
 
 def _taken(batch: Any, wanted: Sequence[Any]) -> Any:
-    """Return some columns of a batch; None if it has not got them, or has them as other types.
+    """Return some columns of a batch; raises `ReaderError` if it has not got them in their types.
 
     It is a batch of pyarrow, since another class may run code wherever it is looked at.
     """
@@ -138,44 +122,17 @@ def _taken(batch: Any, wanted: Sequence[Any]) -> Any:
     found = batch.schema
     places = [found.get_field_index(one.name) for one in wanted]
     kinds = [found.field(place).type if place >= 0 else None for place in places]
-    if kinds != [one.type for one in wanted]:
-        return None
-    taken = batch.select(places)
+    alike = kinds == [one.type for one in wanted]
+    taken = batch.select(places) if alike else None
     if not isinstance(taken, pa.RecordBatch):
-        return None
+        raise ReaderError(
+            "data: a batch has other columns or types than the schema said; cast the columns "
+            f"before they are handed over, and {_STANDS}."
+        )
     if not any(pa.types.is_dictionary(kind) for kind in kinds):
         return taken
     columns = map(within_dictionary, taken.columns)  # Arrow does not look when it joins pieces
     return pa.RecordBatch.from_arrays(list(columns), schema=taken.schema)
-
-
-def _cut(
-    batches: Iterable[T], size: int, cut: Callable[[T, slice], T]
-) -> Generator[list[T], None, None]:
-    """Cut batches anew, into lists of parts of them with `size` records together."""
-    held: list[T] = []
-    missing = size
-    for batch in batches:
-        start = 0
-        while start < len(batch):
-            held.append(cut(batch, slice(start, start + missing)))
-            start += len(held[-1])
-            missing -= len(held[-1])
-            if missing == 0:
-                yield held
-                held, missing = [], size
-    if held:
-        yield held
-
-
-def _joined(batches: Sequence[Any]) -> Any:
-    import pyarrow as pa
-
-    return pa.Table.from_batches(batches).combine_chunks()
-
-
-def _slice(batch: Any, rows: slice) -> Any:
-    return batch.slice(rows.start, rows.stop - rows.start)
 
 
 def width_of(column: Any) -> int:

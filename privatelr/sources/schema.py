@@ -140,8 +140,11 @@ def declare_schema(
         row_norm = _length("row_norm", row_norm)
     if intercept_scale is not None:
         intercept_scale = _length("intercept_scale", intercept_scale)
-    given = (*of_bounds, *of_levels)
-    paid = {name: one.payment for name, one in given if isinstance(one, PaidFor)}
+    paid = {
+        name: declared.payment
+        for name, declared in (*of_bounds, *of_levels)
+        if hasattr(declared, "payment")
+    }
     return Schema(declared_bounds, declared_levels, row_norm, intercept_scale, paid)
 
 

@@ -11,13 +11,11 @@ from __future__ import annotations
 
 import inspect
 import os
-import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
-from functools import partial
 from importlib.util import find_spec
-from typing import Any, TypeVar
+from typing import Any
 
 import pandas as pd
 
@@ -35,7 +33,6 @@ from privatelr.sources.record_batches import (
     width_of,
 )
 
-T = TypeVar("T")
 _AT_ONCE, _AHEAD = 2**17, 2
 """Rows of a batch of a dataset, and how many batches are decoded before they are asked for."""
 _TEXTS_AT_ONCE, _WIDE = 2**13, 64
@@ -98,13 +95,11 @@ def stream(data: Any, *, memory: float | str | None = None) -> RecordBatches:
 
 def is_stream(data: Any) -> bool:
     """Whether this is read batch by batch; does not import the library that made it."""
-    return isinstance(data, RecordBatches) or _adapter(data) is not None
+    return _adapter(data) is not None
 
 
 def as_stream(data: Any) -> RecordBatches:
     """Return record batches of data that `is_stream` knows; raises `SchemaError` for others."""
-    if isinstance(data, RecordBatches):
-        return data
     is_list = isinstance(data, list | tuple) and arrow_files.are_paths(data)
     made = _of_path if is_list else _adapter(data)
     if made is None and isinstance(data, str | os.PathLike | list | tuple):
@@ -126,9 +121,9 @@ def as_stream(data: Any) -> RecordBatches:
 
 def typed_batch(data: Any) -> Batch:
     """Return the columns of data of any kind, whose types are those of the whole table."""
-    if isinstance(data, RecordBatches):
-        return data.typed
-    return as_batch(empty(data) if is_dask(data) else data)
+    if is_dask(data):
+        return as_batch(empty(data))
+    return as_stream(data).typed if is_stream(data) else as_batch(data)
 
 
 def over_pieces(function: Callable[[Any], Any], data: Any, names: Sequence[str] | None) -> Any:
@@ -168,18 +163,6 @@ def _of_schema(
     return RecordBatches(schema, as_batch(empty_table(schema)), opened, counted, required)
 
 
-def _theirs(what: str, call: Callable[[], T]) -> T:
-    """Call code of others."""
-    with redact_errors(what, ours=()):
-        return call()
-
-
-def _batches_of(make: Callable[[], Iterable[Any]]) -> Generator[Any, None, None]:
-    """Read batches by code of others."""
-    with redact_errors(UNREAD, ours=()):
-        yield from make()
-
-
 def _of_dataset(data: Any, *, all_of_them: bool = False) -> RecordBatches:
     """Batches of a dataset whose files have its types, and the same columns if so asked."""
 
@@ -192,14 +175,10 @@ def _of_dataset(data: Any, *, all_of_them: bool = False) -> RecordBatches:
         how = {"batch_size": size, "batch_readahead": _AHEAD, "fragment_readahead": 1}
         return iter(data.to_batches(columns=list(columns), **how))
 
-    def opened(columns: Sequence[str]) -> Iterator[Any]:
-        required(columns)
-        return _batches_of(partial(batches, columns))
-
     def counted() -> int:
         return sum(batch.num_rows for batch in batches([]))
 
-    return _of_schema(data.schema, opened, counted, required)
+    return _of_schema(data.schema, batches, counted, required)
 
 
 def _of_named_files(data: Any) -> RecordBatches:
@@ -222,27 +201,26 @@ def _of_relation(relation: Any) -> RecordBatches:
 
     def opened(columns: Sequence[str]) -> Any:
         quoted = ('"{}"'.format(name.replace('"', '""')) for name in columns)
-        return _batches_of(lambda: reader(relation.select(*quoted)))
+        return reader(relation.select(*quoted))
 
     def counted() -> int:
         return int(relation.aggregate("count(*)").fetchall()[0][0])
 
-    schema = _theirs(_UNTYPED, lambda: reader(relation.limit(0)).schema)
+    with redact_errors(_UNTYPED, ours=()):
+        schema = reader(relation.limit(0)).schema
     return _of_schema(schema, opened, counted)
 
 
 def _of_lazy_frame(frame: Any) -> RecordBatches:
     """Batches of a lazy frame of polars, which collects the columns that are read in each pass."""
-    empty = _theirs(_UNTYPED, lambda: frame.collect_schema().to_frame())
+    with redact_errors(_UNTYPED, ours=()):
+        empty = frame.collect_schema().to_frame()
     typed = as_batch(empty)  # names a column whose type has no place in Arrow
 
-    def made(columns: Sequence[str]) -> Iterator[Any]:
+    def opened(columns: Sequence[str]) -> Iterator[Any]:
         few = frame.select(list(columns)).collect(engine="streaming")
         for chunk in few.iter_slices(_AT_ONCE):
             yield from chunk.to_arrow().to_batches()
-
-    def opened(columns: Sequence[str]) -> Any:
-        return _batches_of(partial(made, columns))
 
     def counted() -> int:
         return int(frame.sql("select count(*) from self").collect().item())
@@ -258,34 +236,25 @@ def _of_function(function: Callable[..., Any]) -> RecordBatches:
     with suppress(TypeError, ValueError):
         takes_columns = "columns" in inspect.signature(function).parameters
 
-    # the reader before, if the function keeps it: it has no more records
-    before: weakref.ref[Any] | None = None
-
     def made(columns: Sequence[str] | None) -> Any:
-        nonlocal before
         wanted = None if columns is None else list(columns)
         with redact_errors(_UNTYPED if columns is None else UNREAD, ours=()):
             found = function(columns=wanted) if takes_columns else function()
-            is_reader = isinstance(getattr(found, "schema", None), pa.Schema)
-            is_reader = is_reader and hasattr(found, "read_next_batch")
-        if not is_reader or (before is not None and before() is found):
+        # a reader that the function keeps has no more records when it is asked again
+        if not isinstance(found, pa.RecordBatchReader) or found is first:
             raise SchemaError(  # what it returned instead, and its type, may tell of the data
                 "data: the function returned no new pyarrow.RecordBatchReader; it returns a new "
                 "one each time it is called."
             )
-        with suppress(TypeError):  # few classes of others have no weak references
-            before = weakref.ref(found)
         return found
 
-    def opened(columns: Sequence[str]) -> Any:
-        found = made(columns)
-        return _batches_of(lambda: found)
-
+    first: Any = None
     first = made(None)
-    return _of_schema(_theirs(_UNTYPED, lambda: first.schema), opened)
+    return _of_schema(first.schema, made)
 
 
 _ADAPTERS: dict[tuple[str, str], Callable[[Any], RecordBatches]] = {
+    ("privatelr", "RecordBatches"): lambda data: data,
     ("pyarrow", "Dataset"): _of_named_files,
     ("duckdb", "DuckDBPyRelation"): _of_relation,
     ("polars", "LazyFrame"): _of_lazy_frame,

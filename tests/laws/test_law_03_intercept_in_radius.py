@@ -53,7 +53,7 @@ def test_planted_bug_is_caught(monkeypatch):
 
 def test_planted_bug_in_the_rows_is_caught(monkeypatch):
     """Rows that hide their intercept from the check are still caught by their length."""
-    original = DenseRows._set
+    original = DenseRows._put
 
     def understated(self, x, y, limits):
         made = original(self, x, y, limits)
@@ -61,7 +61,7 @@ def test_planted_bug_in_the_rows_is_caught(monkeypatch):
         return made
 
     monkeypatch.setattr(DesignSpec, "radius", property(lambda self: self.bound))
-    monkeypatch.setattr(DenseRows, "_set", understated)
+    monkeypatch.setattr(DenseRows, "_put", understated)
     with pytest.raises(AssertionError):
         check_radius(intercept_scale=4.0)
 

@@ -223,7 +223,7 @@ def test_a_forked_process_is_refused():
     held, release = threading.Event(), threading.Event()
 
     def hold():
-        with module.LOCK.held():
+        with module.LOCK.lock:
             held.set()
             release.wait()
 

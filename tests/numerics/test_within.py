@@ -12,7 +12,6 @@ from privatelr.numerics.rows.row_bounds import (
     block_runs,
     keep_blocks,
     keep_length,
-    keep_rows_within_bounds,
     largest_entries,
 )
 from privatelr.types import Block
@@ -102,11 +101,11 @@ def test_columns_tell_what_is_kept_by_all_rows_only_where_no_entry_is_missing():
     largest, complete = largest_entries(x)
     assert largest.tolist() == [0.3, 0.2]
     assert not complete
-    assert keep_rows_within_bounds(x, 1.0, (), None).tolist() == [True, False, True]
-    assert keep_rows_within_bounds(x[::2], 1.0, (), None).all()
-    assert not keep_rows_within_bounds(x[::2], 0.1, (), None).any()
-    assert keep_rows_within_bounds(np.empty((2, 0)), 1.0, (), None).all()
-    assert keep_rows_within_bounds(np.empty((0, 2)), 1.0, (), None).shape == (0,)
+    assert RowBounds(1.0, None).kept(x).tolist() == [True, False, True]
+    assert RowBounds(1.0, None).kept(x[::2]).all()
+    assert not RowBounds(0.1, None).kept(x[::2]).any()
+    assert RowBounds(1.0, None).kept(np.empty((2, 0))).all()
+    assert RowBounds(1.0, None).kept(np.empty((0, 2))).shape == (0,)
 
 
 @pytest.mark.parametrize("columns", [3, 20_000])

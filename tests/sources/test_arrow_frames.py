@@ -17,7 +17,11 @@ from privatelr.design import plan_design, read_design
 from privatelr.formula import parse_formula
 from privatelr.numerics.rows import DenseRows
 from privatelr.sources import as_batch, declare_schema
-from privatelr.sources.data_source import as_frame
+
+
+def as_frame(data):
+    return as_batch(data).frame
+
 
 dask = pytest.importorskip("dask", reason="needs the extra [dask]")
 dd = pytest.importorskip("dask.dataframe", reason="needs the extra [dask]")

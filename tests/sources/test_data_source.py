@@ -10,8 +10,12 @@ import pytest
 from privatelr import dplr
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.formula import parse_formula
-from privatelr.sources import read_source
-from privatelr.sources.data_source import as_frame
+from privatelr.sources import as_batch, read_source
+
+
+def as_frame(data):
+    return as_batch(data).frame
+
 
 X = pd.DataFrame({"a": [1.0, 2, 3], "b": [3.0, 4, 5]}, index=[7, 8, 9])
 Y = [0, 1, 0]

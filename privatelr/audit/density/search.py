@@ -14,7 +14,7 @@ from privatelr.audit.density import exact, pairs
 from privatelr.audit.density import loss as losses
 from privatelr.audit.density.loss import PrivacyLoss
 from privatelr.audit.density.pairs import Pair
-from privatelr.design import BatchReader, read_design, unstandardised
+from privatelr.design import read_design, reader_of, unstandardised
 from privatelr.errors import ArgumentError, count_of, show
 from privatelr.mechanisms import Release, StagedCalibration, in_order
 from privatelr.mechanisms.calibration import Calibration
@@ -140,7 +140,7 @@ def _change_of_scale(spec: Any, release: Release, tables: list[Any]) -> FloatArr
     plain, found = unstandardised(spec, *scale_map(release.scale, release.length)), []
     for table in tables:
         kernel = MomentSums(persons=False, are_bounded=False)
-        rows = LooseRows.of(BatchReader(plain, table), plain.d, kernel)
+        rows = LooseRows.of(reader_of(plain, table), plain.d, kernel)
         found.append(mean_squares(rows, release.scale.calibration))
     return np.asarray(found[1] - found[0])
 

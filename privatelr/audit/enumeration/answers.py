@@ -31,11 +31,11 @@ from privatelr.mechanisms import range_selection as ranges
 from privatelr.mechanisms.candidate_choice import ScoreName, calibrate_choice
 from privatelr.mechanisms.stages import lengths
 from privatelr.mechanisms.stages.histogram import calibrate_histogram, counts_in, release_histogram
+from privatelr.planning.suggestions import levels_from, suggest_bounds
 from privatelr.privacy import ApproxDP, Promise, PureDP
 from privatelr.privacy.accounting import Ledger
 from privatelr.privacy.noise import SystemRandomness
 from privatelr.privacy.noise.exponential_mechanism import PermuteAndFlip
-from privatelr.suggestions import levels_from, suggest_bounds
 from privatelr.types import FloatArray, IntArray
 
 PART = "answers"

@@ -38,8 +38,7 @@ from privatelr.mechanisms import Problem, Request, StagedCalibration, draw_all
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.signed_rows import SignedRows, minimisers
 from privatelr.mechanisms.stages.scale import ScaleFacts, calibrate_scale, release_scale
-from privatelr.model import dplr
-from privatelr.multinomial_model import dpmultinom
+from privatelr.model import dplr, dpmultinom
 from privatelr.numerics import LOSSES, Loss
 from privatelr.numerics.rows import DenseRows
 from privatelr.numerics.solve import Newton

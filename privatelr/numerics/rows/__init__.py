@@ -20,7 +20,6 @@ from privatelr.numerics.rows.partitioned_rows import (
     MOST_SCORED,
     PartitionedRows,
     RowFacts,
-    reading_again,
 )
 from privatelr.numerics.rows.person_sums import grams_of_persons
 from privatelr.numerics.rows.products import (

@@ -31,7 +31,14 @@ from privatelr.dask_cluster import (
 from privatelr.errors import PrivateLRError, SchemaError, redact_errors
 from privatelr.numerics.parallel import alone, in_order, threads
 from privatelr.numerics.rows.dense_rows import DenseRows, added
-from privatelr.numerics.rows.partition_work import Held, Work, changed, in_any_order
+from privatelr.numerics.rows.partition_work import (
+    Held,
+    KeptWork,
+    PartOpener,
+    Work,
+    changed,
+    in_any_order,
+)
 from privatelr.numerics.rows.partitioned_rows import PartitionedRows
 from privatelr.numerics.rows.row_bounds import RowBounds
 from privatelr.types import Block, IntArray, Kernel
@@ -57,7 +64,7 @@ _FAN = 8
 # --- graphs ---------------------------------------------------------------------------------
 
 
-def attempt(step: Callable[..., Any], work: Work, part: Any, *given: Any) -> Any:
+def attempt(step: str, work: Work, part: Any, *given: Any) -> Any:
     """Do a step of the work on a partition; returns a failure, which quotes no data, on error.
 
     A task has one thread: others are busy with other partitions.
@@ -66,7 +73,7 @@ def attempt(step: Callable[..., Any], work: Work, part: Any, *given: Any) -> Any
         return part
     try:
         with np.errstate(all="ignore"), threads(1), redact_errors(_UNREAD):
-            return step(work, part, *given)
+            return getattr(work, step)(part, *given)
     except PrivateLRError as error:
         return Failure(type(error), str(error))
 
@@ -150,6 +157,8 @@ class DaskRows(PartitionedRows):
         Partitions, or what is kept of them.
     lengths : tuple of int
         Rows of each.
+    records : int
+        The number of rows.
     work : Delayed
         How a partition is made into bounded rows.
     d : int
@@ -163,8 +172,8 @@ class DaskRows(PartitionedRows):
     persons : int or None
         The number of persons, all of whose records are in one partition; None if each row is of its
         own.
-    source : tuple of Delayed
-        The partitions as they were given.
+    unread : DaskRows or None
+        The rows of the partitions as they were given, if these are kept.
     client : Client or None
         The client of the cluster that was in charge when the call began.
 
@@ -178,6 +187,7 @@ class DaskRows(PartitionedRows):
 
     parts: tuple[Any, ...]
     lengths: tuple[int, ...]
+    records: int
     work: Any
     d: int
     radius: float
@@ -185,61 +195,79 @@ class DaskRows(PartitionedRows):
     offset_bound: float
     bar: Counted
     persons: int | None = None
-    source: tuple[Any, ...] = ()
+    unread: DaskRows | None = None
     client: Any = None
     _thin: list[DenseRows] = field(default_factory=list)
     _seen: list[int] = field(default_factory=list)
 
     @classmethod
-    def of(cls, reader: Any, **limits: Any) -> DaskRows:
-        """Make rows from a reader; they are kept if they fit into the memory for rows.
+    def of(
+        cls,
+        parts: tuple[Any, ...],
+        opener: PartOpener,
+        p: int,
+        lengths: tuple[int, ...],
+        *,
+        bar: bool = False,
+        client: Any = None,
+        persons: int | None = None,
+        **limits: Any,
+    ) -> DaskRows:
+        """Make rows of partitions; they are kept if they fit into the memory for rows.
 
         Parameters
         ----------
-        reader
-            Labelled covariates in partitions: `p`, their number; the `lengths` of partitions, all
-            above 0; `parts`, nodes of Dask; `open`, a `PartOpener` that travels to the tasks, and
-            so holds no data; `bar`, whether to show how far a graph is; and the `client`.
+        parts : tuple of Delayed
+            Partitions that have records.
+        opener
+            Travels to the tasks, and so holds no data.
+        p : int
+            The number of covariates.
+        lengths : tuple of int
+            Records of each partition.
+        bar : bool
+            Whether to show how far a graph is.
+        client, persons
+            As attributes.
         **limits
             The bounds of rows: arguments of `RowBounds`.
         """
-        require_few(reader.parts)
+        require_few(parts)
         bounds = RowBounds(**limits)
-        d, parts, lengths = bounds.width(reader.p), tuple(reader.parts), tuple(reader.lengths)
-        counted: Counted = (
-            (sum(lengths),) if reader.persons is None else (reader.persons, "persons")
+        counted: Counted = (sum(lengths),) if persons is None else (persons, "persons")
+        made = cls(
+            parts,
+            lengths,
+            sum(lengths),
+            constant(Work(opener, bounds), "plan"),
+            bounds.width(p),
+            bounds.radius,
+            bounds.blocks,
+            bounds.offset_bound,
+            counted if bar else (),
+            persons,
+            client=client,
         )
-        bar = counted if reader.bar else ()
-        work = constant(Work(reader.open, bounds), "plan")
-        facts = d, bounds.radius, bounds.blocks, bounds.offset_bound
-        client = reader.client
-        made = cls(parts, lengths, work, *facts, bar, reader.persons, parts, client)
-        if sum(lengths) * (d + 1) * 8 <= memory_for_rows(client):
-            held = made._tasks(Work.hold, new_name("rows"))
-            parts = persisted(held, bar, client)
-        return replace(made, parts=parts)
+        if made.records * (made.d + 1) * 8 > memory_for_rows(client):
+            return made
+        kept = persisted(made._tasks("hold", new_name("rows")), made.bar, client)
+        work = constant(KeptWork(opener, bounds), "plan")
+        return replace(made, parts=kept, work=work, unread=made, _thin=[], _seen=[])
 
-    @property
-    def records(self) -> int:
-        """The number of rows."""
-        return sum(self.lengths)
-
-    def watched(self) -> Callable[[], Any]:
+    def watched(self) -> Callable[[], Any] | None:
         """Also of rows that are kept, whose source may have another order at each reading."""
-        if self.parts is self.source:
+        if self.unread is None:
             return PartitionedRows.watched(self)
-        expected = self.fold(in_any_order)
-        again = replace(self, parts=self.source, _seen=[], _thin=[])
-        return partial(_require_equal, again, expected)
+        return partial(_require_equal, self.unread, self.fold(in_any_order))
 
-    def _tasks(self, step: Callable[..., Any], name: str, *given: Any) -> list[Any]:
+    def _tasks(self, step: str, name: str, *given: Any) -> list[Any]:
         """A task for each partition, which takes the same step."""
         return [
             task(attempt, name, (0, i), step, self.work, part, length, *given)
             for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True))
         ]
 
-    def _every(self, step: Callable[..., Any], *given: Any) -> list[Any]:
+    def _every(self, step: str, *given: Any) -> list[Any]:
         constants = [constant(value, "given") for value in given]
         return self._computed(self._tasks(step, new_name("step"), *constants))
 
@@ -254,17 +282,17 @@ class DaskRows(PartitionedRows):
         """
         if alone():
             return self._folded_here(kernel)
-        return self._added(Work.fold, "fold", kernel)
+        return self._added("fold", kernel)
 
-    def _added(self, step: Callable[..., Any], name: str, kernel: Any) -> tuple[Any, ...]:
-        leaves = self._tasks(step, new_name(name), constant(kernel, "kernel"))
+    def _added(self, step: str, kernel: Any) -> tuple[Any, ...]:
+        leaves = self._tasks(step, new_name(step), constant(kernel, "kernel"))
         found: tuple[Any, ...]
-        (found,) = self._computed([tree_sum(leaves, new_name(name))])
+        (found,) = self._computed([tree_sum(leaves, new_name(step))])
         return found
 
     def over_persons(self, function: Callable[[DenseRows], tuple[Any, ...]]) -> tuple[Any, ...]:
         """Sum what a function returns of the rows of each partition, which hold whole persons."""
-        *sums, checksum = self._added(Work.of_persons, "persons", function)
+        *sums, checksum = self._added("of_persons", function)
         self._require_unchanged(checksum)
         return tuple(sums)
 
@@ -275,7 +303,7 @@ class DaskRows(PartitionedRows):
     def _folded_here(self, kernel: Kernel) -> tuple[Any, ...]:
         """The same sum in this thread, with one partition in memory at a time."""
         heights: list[tuple[int, tuple[Any, ...]]] = []
-        for node in self._tasks(Work.hold, new_name("rows")):
+        for node in self._tasks("hold", new_name("rows")):
             (held,) = computed([node], before=self.client)
             height, sums = 0, (*held.rows.fold(kernel), held.checksum)
             while heights and heights[-1][0] == height:
@@ -289,7 +317,7 @@ class DaskRows(PartitionedRows):
         for i, (part, length) in enumerate(zip(self.parts, self.lengths, strict=True)):
             start = -first % stride
             if start < length:
-                given = (Work.thin, self.work, part, length, start, stride)
+                given = ("thin", self.work, part, length, start, stride)
                 tasks.append(task(attempt, name, (i,), *given))
             first += length
         return self._computed(tasks)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from scipy import sparse
 
 from privatelr.numerics.parallel import in_order, summed
 from privatelr.numerics.rows.row_bounds import RowBounds, held_offset
@@ -131,6 +131,10 @@ class TableRows:
     persons: int | None
     owners: IntArray | None
     shares: FloatArray | None
+    has_scattered_persons: ClassVar[bool] = False
+
+    def watched(self) -> None:
+        """In memory nothing can change; see `PartitionedRows.watched`."""
 
     @property
     def tables(self) -> tuple[Any, ...]:
@@ -154,8 +158,22 @@ class TableRows:
     def d(self) -> int:
         return int(self.x.shape[1])
 
-    def _put(self, *values: Any) -> Self:
-        for name, value in zip(TableRows.__slots__, (*values, None, None, None), strict=True):
+    def _put(
+        self,
+        x: Any,
+        y: FloatArray,
+        limits: RowBounds | TableRows,
+        offset: FloatArray | None = None,
+        *,
+        blocks: tuple[Block, ...] | None = None,
+    ) -> Self:
+        """Set the tables, and the limits that they keep but for other `blocks`."""
+        for table in (x.data if sparse.issparse(x) else x, y, offset):
+            if table is not None:
+                table.flags.writeable = False
+        kept = limits.blocks if blocks is None else blocks
+        values = x, y, limits.radius, kept, offset, limits.offset_bound, None, None, None
+        for name, value in zip(TableRows.__slots__, values, strict=True):
             object.__setattr__(self, name, value)
         return self
 
@@ -168,6 +186,10 @@ class TableRows:
         for name in TableRows.__slots__:
             object.__setattr__(made, name, new[name] if name in new else getattr(self, name))
         return made
+
+    def over_persons(self, function: Callable[[Self], tuple[Any, ...]]) -> tuple[Any, ...]:
+        """What a function returns of rows that hold whole persons."""
+        return function(self)
 
     def fold_with_shares(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what a kernel returns that takes the shares of persons after the tables."""
@@ -207,15 +229,7 @@ class DenseRows(TableRows):
         bounds = RowBounds(**limits)
         x, y = bounds.hold(covariates, labels)
         held = None if offset is None else held_offset(offset, y, bounds.offset_bound)
-        self._set(x, y, bounds, held)
-
-    def _set(
-        self, x: FloatArray, y: FloatArray, limits: RowBounds, offset: FloatArray | None = None
-    ) -> DenseRows:
-        x = np.ascontiguousarray(x)  # kernels read it by rows
-        for table in (x, y) if offset is None else (x, y, offset):
-            table.flags.writeable = False
-        return self._put(x, y, limits.radius, limits.blocks, offset, limits.offset_bound)
+        self._put(x, y, bounds, held)
 
     @classmethod
     def of(
@@ -238,28 +252,25 @@ class DenseRows(TableRows):
         n = (reader.n if stop is None else stop) - first
         made, width = object.__new__(cls), bounds.width(reader.p)
         size = piece_rows(n, max(reader.p, width))
-        # what lies in two tables would have to be joined first
-        seams = [place - first for place in getattr(reader, "seams", ())]
-        starts = sorted({*range(0, n, size), *(place for place in seams if 0 < place < n)})
-        if len(starts) == 1:
+        if n <= size:
             covariates, labels, *offsets = reader.read(first, first + n)
             x, y = bounds.hold(covariates, labels, None if memory is None else memory[:n])
             held = (held_offset(part, y, bounds.offset_bound) for part in offsets)
-            return made._set(x, y, bounds, *held)
+            return made._put(x, y, bounds, *held)
         x = np.empty((n, width)) if memory is None else memory[:n]
         y = np.empty(n)
         offset = np.empty(n) if bounds.offset_bound > 0 else None
 
-        def read(ends: tuple[int, int]) -> None:
-            start, stop = ends
+        def read(start: int) -> None:
+            stop = min(start + size, n)
             piece = slice(start, stop)
             found = reader.read(first + start, first + stop)
             _, y[piece] = bounds.hold(found[0], found[1], x[piece])
             if offset is not None:
                 offset[piece] = held_offset(found[2], y[piece], bounds.offset_bound)
 
-        in_order(read, list(pairwise([*starts, n])))
-        return made._set(x, y, bounds, offset)
+        in_order(read, range(0, n, size))
+        return made._put(x, y, bounds, offset)
 
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over blocks of rows, in order; blocks may run side by side."""
@@ -292,10 +303,7 @@ class DenseRows(TableRows):
         self, x: FloatArray, y: FloatArray, offset: FloatArray | None = None
     ) -> DenseRows:
         """Rows under the same bounds: of these, or of others that were held to them."""
-        for table in (x, y) if offset is None else (x, y, offset):
-            table.flags.writeable = False
-        held = self.radius, self.blocks, offset, self.offset_bound
-        return object.__new__(type(self))._put(x, y, *held)._like(self)
+        return object.__new__(type(self))._put(x, y, self, offset)._like(self)
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row."""
@@ -344,6 +352,9 @@ class LooseRows:
     sums: tuple[Any, ...] = ()
     offset: FloatArray | None = None
     persons: int | None = None
+
+    def watched(self) -> None:
+        """In memory nothing can change; see `PartitionedRows.watched`."""
 
     @property
     def n(self) -> int:
@@ -413,4 +424,4 @@ class LooseRows:
         offset = (
             None if self.offset is None else held_offset(self.offset, self.y, bounds.offset_bound)
         )
-        return object.__new__(DenseRows)._set(self.x, self.y, bounds, offset)
+        return object.__new__(DenseRows)._put(self.x, self.y, bounds, offset)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -24,10 +24,8 @@ _LANES, _LABEL_LANES, _OFFSET_LANES = (1021, 1019), (1013, 1009), (997, 991)
 """Prime numbers of lanes: a first choice, and one for lengths that the first divides."""
 
 
-class PartOpener(Protocol):
-    """Makes a reader of a partition, or of the rows `start`, `start + stride`, ... of it."""
-
-    def __call__(self, part: Any, start: int = 0, stride: int = 1) -> Reader: ...
+PartOpener = Callable[..., Reader]
+"""Makes a reader of a part, or of the rows `start`, `start + stride`, ... of it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,13 +59,10 @@ class Work:
 
     def hold(self, part: Any, length: int) -> Held:
         """All rows of a partition, to be kept."""
-        if isinstance(part, Held):
-            return part
         reader = self._reader(part, length)
-        rows, sharing = self.rows(reader), getattr(reader, "sharing", None)
-        if sharing is not None:
-            owners = sharing.owners
-            rows = rows.of_persons(int(owners.max()) + 1, owners, sharing.shares)
+        rows, owners = self.rows(reader), reader.owners
+        if owners is not None:
+            rows = rows.of_persons(int(owners.max()) + 1, owners, reader.shares)
         return Held(rows, rows.fold(_checksum_only)[0])
 
     def of_persons(
@@ -79,15 +74,12 @@ class Work:
 
     def fold(self, part: Any, length: int, kernel: Kernel) -> tuple[Any, ...]:
         """The sum of what a kernel returns over the blocks of a partition, and their checksum."""
-        if isinstance(part, Held):
-            return (*part.rows.fold(kernel), part.checksum)
-
-        pieces = self._pieces(part, length)
+        pieces = self.pieces(part, length)
         return reduce(added, (rows.fold(_with_checksum(kernel)) for rows in pieces))
 
     def fold_with_shares(self, part: Any, length: int, kernel: Kernel) -> tuple[Any, ...]:
         """The same for a kernel that takes how much of a person each row is, too."""
-        reader: Any = self._reader(part, length)
+        reader = self._reader(part, length)
         rows = self.rows(reader)
         found = rows.of_persons(length, None, reader.shares).fold_with_shares(kernel)
         return (*found, rows.fold(_checksum_only)[0])
@@ -111,9 +103,6 @@ class Work:
 
     def thin(self, part: Any, length: int, start: int, stride: int) -> Held:
         """The rows `start`, `start + stride`, ... of a partition; no other is read."""
-        if isinstance(part, Held):
-            tables = (table[start::stride].copy() for table in part.rows.tables)
-            return Held(part.rows.with_table(*tables))
         self._reader(part, length)
         return Held(self.rows(self.open(part, start, stride)))
 
@@ -121,7 +110,7 @@ class Work:
         self, part: Any, length: int, coef: FloatArray
     ) -> tuple[FloatArray, FloatArray, IntArray]:
         """Linear predictor and label of each usable row of a partition, and its checksum."""
-        pieces = self._pieces(part, length)
+        pieces = self.pieces(part, length)
         found = [(*rows.scores(coef), *rows.fold(_checksum_only)) for rows in pieces]
         link, label, checksums = zip(*found, strict=True)
         return np.concatenate(link), np.concatenate(label), reduce(np.add, checksums)
@@ -130,11 +119,8 @@ class Work:
         """How many rows of p covariates are summed at once: whole blocks, by public facts."""
         return SUMMED_BLOCKS * block_rows(self.limits.width(p))
 
-    def _pieces(self, part: Any, length: int) -> Iterator[DenseRows]:
-        """The rows of a partition, some at a time unless they are in memory anyway."""
-        if isinstance(part, Held):
-            yield part.rows
-            return
+    def pieces(self, part: Any, length: int) -> Iterator[DenseRows]:
+        """The rows of a partition, some at a time."""
         reader = self._reader(part, length)
         # whole groups of blocks, so that a term goes through no more additions than in one piece
         group = self.group_rows(reader.p)
@@ -147,6 +133,24 @@ class Work:
         if reader.n != length:
             raise changed()
         return reader
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeptWork(Work):
+    """The same for partitions that are kept as bounded rows."""
+
+    def hold(self, part: Held, length: int) -> Held:
+        return part
+
+    def fold(self, part: Held, length: int, kernel: Kernel) -> tuple[Any, ...]:
+        return (*part.rows.fold(kernel), part.checksum)
+
+    def thin(self, part: Held, length: int, start: int, stride: int) -> Held:
+        tables = (table[start::stride].copy() for table in part.rows.tables)
+        return Held(part.rows.with_table(*tables))
+
+    def pieces(self, part: Held, length: int) -> Iterator[DenseRows]:
+        yield part.rows
 
 
 def changed() -> SchemaError:

@@ -16,7 +16,7 @@ import numpy as np
 
 from privatelr.errors import SchemaError
 from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.rows.partition_work import Held, Work, require_first
+from privatelr.numerics.rows.partition_work import Held, require_first
 from privatelr.types import Block, FloatArray, IntArray, Kernel, Rows
 
 MOST_SCORED = 5_000_000
@@ -51,22 +51,20 @@ class PartitionedRows(ABC):
 
     __slots__ = ()
     is_bounded: ClassVar[bool] = True
+    records: int
     d: int
     radius: float
     blocks: tuple[Block, ...]
     offset_bound: float
     persons: int | None
+    has_scattered_persons: ClassVar[bool] = False
+    """Whether records of a person may be in several parts."""
     _thin: list[DenseRows]
     _seen: list[int]
 
     @property
     def n(self) -> int:
         return self.records if self.persons is None else self.persons
-
-    @property
-    @abstractmethod
-    def records(self) -> int:
-        """The number of rows."""
 
     @property
     def tables(self) -> tuple[Any, ...] | None:
@@ -80,7 +78,7 @@ class PartitionedRows(ABC):
         """Sum what `kernel` returns over blocks of rows, and their checksum, in a fixed order."""
 
     @abstractmethod
-    def _every(self, step: Callable[..., Any], *given: Any) -> Sequence[Any]:
+    def _every(self, step: str, *given: Any) -> Sequence[Any]:
         """What a step of `Work` returns for each partition, in order."""
 
     @abstractmethod
@@ -99,10 +97,11 @@ class PartitionedRows(ABC):
         self._require_unchanged(checksum)
         return tuple(sums)
 
-    def watched(self) -> Callable[[], Any]:
+    def watched(self) -> Callable[[], Any] | None:
         """Return a function that reads the rows once more, and raises if they have changed.
 
-        What other rows of the same table were read in between is then of the same table, too.
+        Rows under one plan are compared at every pass over them. What rows of the next plan were
+        read in between is then of the same table, too.
         """
         return partial(self.fold, no_sums)
 
@@ -127,19 +126,10 @@ class PartitionedRows(ABC):
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row, all of them in this process."""
-        link, label, checksums = zip(*self._every(Work.score, coef), strict=True)
+        link, label, checksums = zip(*self._every("score", coef), strict=True)
         self._require_unchanged(reduce(np.add, checksums))
         return np.concatenate(link), np.concatenate(label)
 
     def __reduce__(self) -> tuple[type[RowFacts], tuple[Any, ...]]:
         # kernels are sent with all that their closures hold, which must not include data
         return RowFacts, (self.n, self.d, self.radius, self.blocks, self.offset_bound)
-
-
-def reading_again(rows: Any) -> Callable[[], Any] | None:
-    """Return a function that raises `SchemaError` if the table of these rows has changed.
-
-    Rows under one plan are compared at every pass over them. So that those of the next plan are of
-    the same table, the first ones are read once more at the end. In memory nothing can change.
-    """
-    return rows.watched() if isinstance(rows, PartitionedRows) else None

@@ -4,26 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial, reduce
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from privatelr.numerics.parallel import summed
-from privatelr.numerics.rows.dask_rows import DaskRows
 from privatelr.numerics.rows.dense_rows import SUMMED_BLOCKS, TableRows, added, block_rows
 from privatelr.numerics.rows.products import gram, scaled_rows
 from privatelr.numerics.rows.stream_rows import StreamRows
-from privatelr.types import FloatArray, IntArray, Rows
+from privatelr.types import FloatArray, IntArray
 
 _HELD = 2**25
 """Numbers of persons in a stream that are in memory at once: 256 MiB."""
 
 
 def grams_of_persons(
-    rows: Rows,
-    weigh: Callable[..., tuple[FloatArray, FloatArray]],
-    longest: float,
+    rows: Any, weigh: Callable[..., tuple[FloatArray, FloatArray]], longest: float
 ) -> tuple[FloatArray, FloatArray]:
     """``sum_i c_i x_i x_i'`` over rows, and ``sum_u g_u g_u'``, with g_u a sum over a person's.
 
@@ -47,15 +44,19 @@ def grams_of_persons(
     bit: the rows of a person are added by themselves, in their order, however many others have.
     *Not covered*: time and memory, which depend on who has many records.
     """
-    if isinstance(rows, DaskRows):
-        curvature, total = rows.over_persons(partial(_grams, weigh, longest))
-        return curvature, total
-    if isinstance(rows, StreamRows):
+    if rows.has_scattered_persons:
         return _of_stream(rows, weigh, longest)
-    table = cast("TableRows", rows)
-    assert table.owners is not None
-    order = _by_person(table.owners, rows.n)
-    ends = np.cumsum(np.bincount(table.owners, minlength=rows.n))
+    curvature, total = rows.over_persons(partial(_of_tables, weigh, longest))
+    return curvature, total
+
+
+def _of_tables(
+    weigh: Callable[..., tuple[FloatArray, FloatArray]], longest: float, rows: TableRows
+) -> tuple[FloatArray, FloatArray]:
+    """The same of rows in memory, which hold whole persons."""
+    assert rows.owners is not None
+    order = _by_person(rows.owners, rows.n)
+    ends = np.cumsum(np.bincount(rows.owners, minlength=rows.n))
     size = block_rows(rows.d)
     group = SUMMED_BLOCKS * size  # as many additions as in a fold over as many rows
 
@@ -63,17 +64,13 @@ def grams_of_persons(
         curvature = np.zeros((rows.d, rows.d))
         held = np.empty((min(group, rows.n - first), rows.d))
         for few, taken, starts in _whole_persons(order, ends, first, first + len(held), size):
-            tables, bends, weights = _weighed(table, weigh, taken, size)
+            tables, bends, weights = _weighed(rows, weigh, taken, size)
             curvature += _gram_in_parts(tables[0], bends, size)
             held[few - first] = _sums(tables[0], weights, starts)
         return curvature, _gram_of_persons(held, longest, size)
 
     curvature, total = summed(part, range(0, rows.n, group), added)
     return curvature, total
-
-
-def _grams(weigh: Any, longest: float, rows: Rows) -> tuple[FloatArray, FloatArray]:
-    return grams_of_persons(rows, weigh, longest)
 
 
 def _gram_of_persons(sums: FloatArray, longest: float, size: int) -> FloatArray:

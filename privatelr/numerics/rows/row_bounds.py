@@ -84,14 +84,14 @@ class RowBounds:
         roots = roots_of(labels)
         n, p = covariates.shape
         x = np.empty((n, self.width(p))) if out is None else out
-        kept, share = self._kept(covariates), np.ones(n)
+        kept, share = self.kept(covariates), np.ones(n)
         if self.weighted and not kept.all():
             # whether a row is certainly within its bounds may hang on others, its weight does not
             long = np.flatnonzero(~kept)
             few = np.take(covariates.T, long, axis=1).T
             share[long] = share_of_bound(few, self.bound, self._together)
             covariates, labels = (covariates.T * share).T, labels / share
-            kept = self._kept(covariates)
+            kept = self.kept(covariates)
         if kept.any():
             first = int(self.intercept is not None)
             x[:, :first] = self.intercept or 0.0
@@ -120,14 +120,32 @@ class RowBounds:
         own = _longest(own, len(columns)) if self.weighted and self._together else own
         return None if self.projection is not None else (columns, own, every)
 
-    def _kept(self, covariates: FloatArray) -> BoolArray:
-        """Return which rows ``(n,)`` are finite and certainly keep their bounds."""
+    def kept(self, x: FloatArray) -> BoolArray:
+        """Return which rows of `x` ``(n, p)`` are finite and certainly keep their bounds."""
         if self.projection is not None:
-            return np.zeros(len(covariates), dtype=bool)
-        limit = _longest(self.bound, covariates.shape[1])
-        return keep_rows_within_bounds(
-            covariates, limit, self._runs, self.intercept, self._together
-        )
+            return np.zeros(len(x), dtype=bool)
+        first = int(self.intercept is not None)
+        beyond = [stop - start > len(bounds) for start, stop, bounds in self._runs if stop > first]
+        if not beyond or (self._together is not None and all(beyond)):
+            # no covariate has a bound of its own, so that their largest entries need not be found;
+            # a row of them would seldom be short enough where several columns are held together
+            return self._keep(x, np.zeros(x.shape[1]))
+        largest, complete = largest_entries(x)
+        # a row of the largest entries of all columns is longer than any that there is
+        if complete and np.all(self._keep(largest[None], largest)):
+            return np.ones(len(x), dtype=bool)
+        return self._keep(x, largest)
+
+    def _keep(self, x: FloatArray, largest: FloatArray) -> BoolArray:
+        """The same by the `largest_entries` of columns."""
+        limit = _longest(self.bound, x.shape[1])
+        blocks = keep_blocks(x, self._runs, self.intercept, largest)
+        if self._together is None:
+            return keep_length(x, limit) & blocks
+        columns, own = self._together
+        if len(columns) == x.shape[1]:
+            return keep_length(x, min(limit, own)) & blocks
+        return keep_length(x, limit) & keep_length(some_columns(x, columns), own) & blocks
 
 
 def together_of(blocks: tuple[Block, ...], intercept: float | None) -> Together | None:
@@ -308,50 +326,6 @@ def block_runs(blocks: Sequence[Block]) -> tuple[BlockRun, ...]:
                 found.append((start, stop, np.array([block.bound for block in part])))
             start = stop
     return tuple(found)
-
-
-def keep_rows_within_bounds(
-    x: FloatArray,
-    limit: float,
-    runs: Sequence[BlockRun],
-    intercept: float | None,
-    together: Together | None = None,
-) -> BoolArray:
-    """Rows of `x` ``(n, p)`` that are finite and certainly keep their length and their blocks.
-
-    Parameters
-    ----------
-    limit : float
-        Length that a row stays below, in whatever order one adds.
-    runs : sequence of BlockRun
-        The blocks of the intercept, if there is one, and of the columns.
-    together : tuple of ndarray and float, optional
-        Columns of `x` that have a limit to their own length, and that limit.
-    """
-
-    def keep_lengths(rows: FloatArray) -> BoolArray:
-        if together is None:
-            return keep_length(rows, limit)
-        columns, own = together
-        if len(columns) == rows.shape[1]:
-            return keep_length(rows, min(limit, own))
-        return keep_length(rows, limit) & keep_length(some_columns(rows, columns), own)
-
-    first = int(intercept is not None)
-    beyond = [stop - start > len(bounds) for start, stop, bounds in runs if stop > first]
-    if not beyond or (together is not None and all(beyond)):
-        # no covariate has a bound of its own, so that their largest entries need not be found; a
-        # row of them would seldom be short enough where several columns are held together
-        return keep_lengths(x) & keep_blocks(x, runs, intercept, np.zeros(x.shape[1]))
-    largest, complete = largest_entries(x)
-
-    def keep(rows: FloatArray) -> BoolArray:
-        return keep_lengths(rows) & keep_blocks(rows, runs, intercept, largest)
-
-    # a row of the largest entries of all columns is longer than any that there is
-    if complete and np.all(keep(largest[None])):
-        return np.ones(len(x), dtype=bool)
-    return keep(x)
 
 
 def keep_length(x: FloatArray, limit: float) -> BoolArray:

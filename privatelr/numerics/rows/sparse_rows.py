@@ -81,9 +81,7 @@ class SparseRows(TableRows):
         if (roots := roots_of(labels)) is not None:
             x = scaled_rows(x, roots)
         held = None if offset is None else held_offset(offset, y, bounds.offset_bound)
-        for table in (y, x.data) if held is None else (y, x.data, held):
-            table.flags.writeable = False
-        self._put(x, y, bounds.radius, blocks, held, bounds.offset_bound)
+        self._put(x, y, bounds, held)
 
     def fold(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what `kernel` returns over blocks of rows, in order."""
@@ -97,8 +95,7 @@ class SparseRows(TableRows):
         few = slice(None, None, max(self.records // m, 1))
         made = object.__new__(SparseRows)
         offset = None if self.offset is None else self.offset[few]
-        held = self.radius, self.blocks, offset, self.offset_bound
-        return made._put(self.x[few], self.y[few], *held)._like(self)
+        return made._put(self.x[few], self.y[few], self, offset)._like(self)
 
     def filled(self, held: IntArray) -> tuple[Rows, IntArray] | None:
         """The same rows without the columns in which they have no entries, if there are many."""
@@ -113,8 +110,8 @@ class SparseRows(TableRows):
         place -= 1
         shape = self.records, len(columns)
         table = sparse.csr_array((x.data, place[x.indices], x.indptr), shape=shape)
-        limits = self.radius, (), self.offset, self.offset_bound
-        return object.__new__(SparseRows)._put(table, self.y, *limits)._like(self), columns
+        made = object.__new__(SparseRows)
+        return made._put(table, self.y, self, self.offset, blocks=())._like(self), columns
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row; for diagnostics, never released."""

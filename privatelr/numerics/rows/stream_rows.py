@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -34,37 +34,16 @@ _CACHED, _FEW = 2**18, 2**10
 _UNREAD = "its batches could not be read again; a charge that was made for this call stands"
 
 
-class StreamReader(Protocol):
-    """Labelled covariates of n records that are read one piece after the other."""
-
-    n: int
-    open: PartOpener
-
-    @property
-    def p(self) -> int: ...
-
-    @property
-    def persons(self) -> int | None:
-        """The number of persons; None if each record is of its own."""
-        ...
-
-    @property
-    def owners(self) -> IntArray:
-        """The number ``(n,)`` of the person, from 0, whose record it is."""
-        ...
-
-    def pieces(self, size: int) -> Generator[tuple[Any, int], None, None]:
-        """Read all records anew: pieces for `open`, of `size` records but for the last."""
-        ...
-
-
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class StreamRows(PartitionedRows):
     """Labelled rows that are read and bounded anew in every fold, a few of them at a time.
 
     Attributes
     ----------
-    reader : StreamReader
+    batches : callable
+        Takes a number of records, and reads all of them anew: parts of so many but for the last.
+    records : int
+        The number of rows.
     work : Work
     d : int
     radius : float
@@ -76,6 +55,8 @@ class StreamRows(PartitionedRows):
         Rows of a piece.
     persons : int or None
         The number of persons; None if each row is of its own.
+    owners : ndarray of shape (n,) or None
+        The number of the person, from 0, whose row it is.
 
     Notes
     -----
@@ -84,7 +65,8 @@ class StreamRows(PartitionedRows):
     that of persons alone. *Not covered*: time and memory.
     """
 
-    reader: StreamReader
+    batches: Callable[[int], Generator[Any, None, None]]
+    records: int
     work: Work
     d: int
     radius: float
@@ -92,37 +74,44 @@ class StreamRows(PartitionedRows):
     offset_bound: float
     size: int
     persons: int | None = None
+    owners: IntArray | None = None
+    has_scattered_persons: ClassVar[bool] = True
     _thin: list[DenseRows] = field(default_factory=list)
     _seen: list[int] = field(default_factory=list)
 
     @classmethod
-    def of(cls, reader: StreamReader, **limits: Any) -> StreamRows:
-        """Make rows from a reader; `limits` are arguments of `RowBounds`. Nothing is read."""
+    def of(
+        cls,
+        batches: Callable[[int], Generator[Any, None, None]],
+        opener: PartOpener,
+        p: int,
+        records: int,
+        *,
+        persons: int | None = None,
+        owners: IntArray | None = None,
+        **limits: Any,
+    ) -> StreamRows:
+        """Make rows of p covariates; `limits` are arguments of `RowBounds`. Nothing is read."""
         bounds = RowBounds(**limits)
-        d, work = bounds.width(reader.p), Work(reader.open, bounds)
-        group = work.group_rows(reader.p)
-        size = max(min(_ROWS, _ENTRIES // max(d, reader.p)) // group, 1) * group
+        d, work = bounds.width(p), Work(opener, bounds)
+        group = work.group_rows(p)
+        size = max(min(_ROWS, _ENTRIES // max(d, p)) // group, 1) * group
         facts = d, bounds.radius, bounds.blocks, bounds.offset_bound
-        return cls(reader, work, *facts, size, reader.persons)
-
-    @property
-    def records(self) -> int:
-        """The number of rows."""
-        return self.reader.n
+        return cls(batches, records, work, *facts, size, persons, owners)
 
     def _sums(self, kernel: Kernel) -> tuple[Any, ...]:
         shape = block_rows(self.d), self.d
         free: list[FloatArray] = []
 
-        def groups(piece: tuple[Any, int]) -> list[tuple[Any, ...]]:
+        def groups(part: Any) -> list[tuple[Any, ...]]:
             # memory that was used is used again: a system takes as long to give out new memory as
             # the rows take to be read into it
             try:
                 memory = free.pop()
             except IndexError:  # none was given back yet, or another thread was faster
                 memory = np.empty(shape)
-            with threads(1):  # others are busy with other pieces
-                found = self.work.group_sums(*piece, kernel, memory)
+            with threads(1):  # others are busy with other parts
+                found = self.work.group_sums(part, len(part), kernel, memory)
             free.append(memory)
             return found
 
@@ -131,56 +120,59 @@ class StreamRows(PartitionedRows):
         ) -> list[tuple[Any, ...]]:
             return [reduce(added, [*total, *found])]
 
-        with self._pass() as pieces, redact_errors(_UNREAD):
-            every = summed(groups, pieces, joined)
+        with self._pass() as parts, redact_errors(_UNREAD):
+            every = summed(groups, parts, joined)
         return reduce(added, every)
 
-    def _every(self, step: Callable[..., Any], *given: Any) -> list[Any]:
-        def taken(piece: tuple[Any, int]) -> Any:
+    def _every(self, step: str, *given: Any) -> list[Any]:
+        def taken(part: Any) -> Any:
             with threads(1):
-                return step(self.work, *piece, *given)
+                return getattr(self.work, step)(part, len(part), *given)
 
-        with self._pass() as pieces, redact_errors(_UNREAD):
-            return in_order(taken, pieces)
+        with self._pass() as parts, redact_errors(_UNREAD):
+            return in_order(taken, parts)
 
     def fold_with_shares(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what a kernel returns that takes the shares of persons after the tables."""
-        *sums, checksum = reduce(added, self._every(Work.fold_with_shares, kernel))
+        *sums, checksum = reduce(added, self._every("fold_with_shares", kernel))
         self._require_unchanged(checksum)
         return tuple(sums)
 
     def over_owned(
         self, function: Callable[[DenseRows, IntArray], T], add: Callable[[T, T], T]
     ) -> T:
-        """Add up, in order, what a function returns of the rows of a piece and their owners."""
+        """Add up, in order, what a function returns of the rows of a part and their owners."""
+        every = self.owners
+        assert every is not None
 
-        def taken(numbered: tuple[int, tuple[Any, int]]) -> tuple[T, IntArray]:
-            place, (part, length) = numbered
-            first = place * self.size
+        def taken(numbered: tuple[int, Any]) -> tuple[T, IntArray]:
+            place, part = numbered
+            owners = every[place * self.size : place * self.size + len(part)]
             with threads(1):
-                held = self.work.hold(part, length)
+                held = self.work.hold(part, len(part))
                 assert held.checksum is not None
-                owners = self.reader.owners[first : first + length]
                 return function(held.rows, owners), held.checksum
 
         def both(one: tuple[T, IntArray], other: tuple[T, IntArray]) -> tuple[T, IntArray]:
             return add(one[0], other[0]), one[1] + other[1]
 
-        with self._pass() as pieces, redact_errors(_UNREAD):
-            found, checksum = summed(taken, enumerate(pieces), both)
+        with self._pass() as parts, redact_errors(_UNREAD):
+            found, checksum = summed(taken, enumerate(parts), both)
         self._require_unchanged(checksum)
         return found
 
     def _thinned(self, stride: int) -> list[Held]:
-        def taken(numbered: tuple[int, tuple[Any, int]]) -> Held | None:
-            place, (part, length) = numbered
+        def taken(numbered: tuple[int, Any]) -> Held | None:
+            place, part = numbered
             start = -place * self.size % stride
+            if start >= len(part):
+                return None
             with threads(1):
-                return self.work.thin(part, length, start, stride) if start < length else None
+                return self.work.thin(part, len(part), start, stride)
 
-        with self._pass() as pieces, redact_errors(_UNREAD):
-            found = in_order(taken, enumerate(pieces))
+        with self._pass() as parts, redact_errors(_UNREAD):
+            found = in_order(taken, enumerate(parts))
         return [held for held in found if held is not None]
 
     def _pass(self) -> Any:
-        return closing(self.reader.pieces(self.size))
+        return closing(self.batches(self.size))

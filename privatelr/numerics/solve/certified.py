@@ -120,7 +120,7 @@ def certified_minimum(
             if type(solver) is Newton:
                 found = solver(own, half, final)
             else:  # one thread at a time drops warnings: all threads share the filters
-                with _FILTERS.held(), warnings.catch_warnings():
+                with _FILTERS.lock, warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     found = solver(own)
             w = np.array(found.w, dtype=np.float64)

@@ -214,7 +214,7 @@ class Account(ABC):
         ordered = sorted(
             self.places, key=lambda place: (not place[0]._book.is_on_disk, place[0]._key)
         )
-        with LOCK.held(), ExitStack() as opened:  # only here is a ledger read and then written
+        with LOCK.lock, ExitStack() as opened:  # only here is a ledger read and then written
             pages: list[Page] = []
             for ledger, part in ordered:
                 pages.append(opened.enter_context(ledger._book.exclusively()))
@@ -566,13 +566,13 @@ class Ledger(Account):
 
     def __enter__(self) -> Ledger:
         self._book.require_kept()
-        with LOCK.held():
+        with LOCK.lock:
             ACTIVE.append(self)
             _leave_word()
         return self
 
     def __exit__(self, *_: object) -> None:
-        with LOCK.held():
+        with LOCK.lock:
             del ACTIVE[-1 - ACTIVE[::-1].index(self)]
             _leave_word()
 

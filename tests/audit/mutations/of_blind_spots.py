@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 
-from privatelr import suggestions
 from privatelr.audit.accounts import audit_small_ledgers
 from privatelr.audit.neighbouring_tables import (
     audit_persons_of_fits,
@@ -32,6 +31,7 @@ from privatelr.mechanisms.stages import matrices as matrix_stage
 from privatelr.mechanisms.stages import scale as scale_stage
 from privatelr.mechanisms.stages.scale import ScaleCalibration
 from privatelr.numerics.solve import softmax_minimum
+from privatelr.planning import suggestions
 from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent, PureDP, events
 from privatelr.privacy import noise as laws
 from privatelr.privacy.accounting import composition_bounds, filters, statement
@@ -267,7 +267,7 @@ def _(honest: Any, cells: Any, shares: Any, bins: int, persons: int) -> Any:
 @bug("suggested bounds count roots of shares", (suggestions, "_read_persons"), PERSONS)
 def _(honest: Any, *given: Any) -> Any:
     found = honest(*given)
-    return found._replace(shares=np.sqrt(found.shares))
+    return replace(found, batch=replace(found.batch, shares=np.sqrt(found.batch.shares)))
 
 
 # -- where bits come from -------------------------------------------------------------------------

@@ -13,7 +13,6 @@ import numpy as np
 import pandas as pd
 from scipy import special
 
-from privatelr import suggestions
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import (
     level_selection,
@@ -21,6 +20,7 @@ from privatelr.mechanisms import (
 )
 from privatelr.mechanisms.stages.lengths import LengthCalibration
 from privatelr.numerics.rows import PartitionedRows
+from privatelr.planning import suggestions
 from privatelr.privacy import accounting, renyi_divergence
 from privatelr.privacy.accounting import ledger_entry
 from privatelr.privacy.noise.exponential_mechanism import (

@@ -172,8 +172,8 @@ def _(honest: Any, spec: Any, batch: Any, *others: Any) -> Any:
 
 
 @bug("missing values become means of the others", formula_design.read_labelled, rows("frame"))
-def _(honest: Any, spec: Any, batch: Any) -> Any:
-    covariates, label, *offset = honest(spec, batch)
+def _(honest: Any, spec: Any, batch: Any, *ends: int) -> Any:
+    covariates, label, *offset = honest(spec, batch, *ends)
     with np.errstate(all="ignore"):
         usable = np.isfinite(covariates).all(axis=1)
         mean = covariates[usable].sum(axis=0) / max(int(usable.sum()), 1)
@@ -186,7 +186,7 @@ def _(honest: Any, cls: Any, /, reader: Any, **limits: Any) -> Any:
     made = honest(cls, reader, **limits)
     largest = np.abs(made.x).max(axis=0, initial=0.0)
     unit = np.where(largest > 0, largest, 1.0) * math.sqrt(made.d)
-    made._set(
+    made._put(
         np.minimum(made.radius, 1.0) * made.x / unit,
         made.y.copy(),
         RowBounds(**limits),

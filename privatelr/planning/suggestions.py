@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -43,7 +44,7 @@ from privatelr.privacy.accounting import AnyLedger, charge, charged_if_unread
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
 from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
 from privatelr.sources import Batch, BoundsLike, Schema, declare_schema, is_dask, is_stream
-from privatelr.types import FloatArray, IntArray
+from privatelr.types import FloatArray
 
 _NOT_PARSED = "~"
 """It stands where a fit has its formula."""
@@ -118,21 +119,23 @@ def suggest_bounds(
     source = _read_table(data)
     variables = describe_variables(source.batch, outer, Schema(outer))
     _require_numbers(source.batch, outer)
-    owned = None if person is None else _read_persons(data, source, person)
+    if person is not None:
+        source = _read_persons(data, source, person)
     account, randomness = read_account(ledger), _randomness(seed)
     guarantee = unless_seeded(target, not randomness.is_secret)
     with charged_if_unread(account, guarantee, is_read=source.is_in_parts):
-        n = len(source) if owned is None else owned.persons
+        n = len(source)
     ends = {name: candidate_ends(*pair) for name, pair in outer.items()}
     calibration = calibrate_ranges(n, [len(found) - 1 for found in ends.values()], target)
     warn_of_one_record(target, n, stacklevel=3)
     entry = charge(account, guarantee, calibration.events, f"bounds of {listed(outer)}", person)
-    if owned is None:
+    if source.batch.shares is None:
         parts = source.over_parts(list(outer), partial(_slots, variables, ends))
         slots = {name: np.sum([part[name] for part in parts], axis=0) for name in outer}
     else:
         unit = unit_of_person(n)
-        counted = _slots(variables, ends, owned.batch, np.floor(owned.shares / unit))
+        units = np.floor(source.batch.shares / unit)
+        counted = _slots(variables, ends, source.batch, units)
         slots = {name: unit * count for name, count in counted.items()}
     ranges = {
         name: choose_range(slots[name], ends[name], calibration, randomness) for name in outer
@@ -238,20 +241,21 @@ def levels_from(
             f"{or_meant(column, names)}"
         )
     describe_variables(source.batch, [column], Schema())
-    owned = None if person is None else _read_persons(data, source, person)
+    if person is not None:
+        source = _read_persons(data, source, person)
     account, randomness = read_account(ledger), _randomness(seed)
     calibration = calibrate_levels(target)
     guarantee = unless_seeded(target, not randomness.is_secret)
     with charged_if_unread(account, guarantee, is_read=source.is_in_parts):
-        n = len(source) if owned is None else owned.persons
+        n = len(source)
     require_below_one_record(target, n)
     require_possible(n, calibration)
     warn_of_large_delta(target, n, stacklevel=3)
     entry = charge(account, guarantee, calibration.events, f"levels of {column!r}", person)
     has_truths = pd.api.types.is_bool_dtype(source.batch.column(column).dtype)
     counts: Counter[Any] = Counter()
-    if owned is not None:
-        counts = _counts_of_persons(column, owned, has_truths=has_truths)
+    if source.owners is not None:
+        counts = _counts_of_persons(column, source, has_truths=has_truths)
     else:
         count_levels = partial(_level_counts, column, has_truths=has_truths)
         counts = sum(source.over_parts([column], count_levels), counts)
@@ -266,8 +270,9 @@ def _level_counts(column: str, batch: Batch, *, has_truths: bool = False) -> Cou
     return Counter(level for level in levels if level is not None)
 
 
-def _counts_of_persons(column: str, owned: _Owned, *, has_truths: bool = False) -> Counter[Any]:
+def _counts_of_persons(column: str, owned: FrameData, *, has_truths: bool = False) -> Counter[Any]:
     """Count the persons by one level of each, which is a function of that person's records."""
+    assert owned.owners is not None
     votes: dict[int, Counter[Any]] = {}
     levels = _levels_of(column, owned.batch, has_truths=has_truths)
     for owner, level in zip(owned.owners.tolist(), levels, strict=True):
@@ -306,16 +311,7 @@ def _spelled(value: Any, has_truths: bool) -> Any:
     return double if math.isfinite(double) else None
 
 
-class _Owned(NamedTuple):
-    """Records of persons: how many of these there are, whose each record is, and its share."""
-
-    persons: int
-    owners: IntArray
-    shares: FloatArray
-    batch: Batch
-
-
-def _read_persons(data: Any, source: FrameData, person: Any) -> _Owned:
+def _read_persons(data: Any, source: FrameData, person: Any) -> FrameData:
     """Tell the persons of a table apart; their number is public, and that of records is not."""
     if is_dask(data) or is_stream(data):
         raise ArgumentError(
@@ -329,8 +325,7 @@ def _read_persons(data: Any, source: FrameData, person: Any) -> _Owned:
             f"{or_meant(person, names)}"
         )
     m, owners, batch = with_shares(source.batch, Person(person, 1))
-    assert batch.shares is not None
-    return _Owned(m, owners, batch.shares, batch)
+    return replace(source, batch=batch, persons=m, owners=owners)
 
 
 def read_outer(bounds: BoundsLike) -> dict[str, Interval]:
