@@ -312,7 +312,8 @@ def _published(epsilon: float, subject: str) -> Iterator[Check]:
         shown = []
         for times in _RUNS:
             eta = share * epsilon / math.sqrt(8 * times * math.log(1 / _USUAL))
-            shown.append(worth.epsilon_beside(epsilon, eta, times, _USUAL))
+            law = worth.NOTHING.with_choices(epsilon, -epsilon)
+            shown.append(law.with_choices(eta / 2, -eta / 2, times).epsilon(_USUAL))
         what = f"{subject}, {score}: epsilon that is shown over what it says it costs"
         yield Check("noise", what, max(shown) / said, 1 + _SLACK)
 

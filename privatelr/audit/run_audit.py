@@ -9,12 +9,10 @@ from itertools import product
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
-from privatelr.audit import accounts, checks, designs, fits, neighbouring_tables, recomputed
+from privatelr.audit import accounts, checks, designs, neighbouring_tables, recomputed
 from privatelr.audit.audit_table import LAPLACE_MARK, Audit, Row, row_or_failure
-from privatelr.audit.checks import QUICK, Effort, plan_in
-from privatelr.audit.density import exact
-from privatelr.audit.density import persons_and_classes as persons
-from privatelr.audit.density.loss import claimed_number
+from privatelr.audit.checks import QUICK, Effort, claimed_number, plan_in
+from privatelr.audit.density import exact, persons_and_classes
 from privatelr.audit.density.pairs import straight_pair
 from privatelr.audit.density.search import deep_pair, ratio_of, search
 from privatelr.audit.enumeration import answers, plays, tiny_cases
@@ -103,14 +101,12 @@ def _all_found(
     if whole:
         (other,) = rng.spawn(1)  # the random numbers of the rows then do not depend on the checks
         yield from designs.audit_rows(other, effort.formulas)
-        yield from fits.audit_fits(epsilon, other)
-        yield from persons.audit_persons(epsilon, other)
-        yield from persons.audit_gaussian_persons(epsilon, other)
+        yield from neighbouring_tables.audit_tables()
+        yield from neighbouring_tables.audit_formulas(epsilon)
+        yield from persons_and_classes.audit_changes(epsilon, other)
         yield from neighbouring_tables.audit_persons_of_fits(epsilon)
         yield from neighbouring_tables.audit_long_records(epsilon)
-        yield from persons.audit_moves(epsilon)
         yield from neighbouring_tables.audit_strata(epsilon)
-        yield from persons.audit_classes(epsilon, other)
         yield from recomputed.audit_noise(epsilon)
         yield from draws_and_releases.audit_draws(other, effort.releases)
         yield from draws_and_releases.audit_source()

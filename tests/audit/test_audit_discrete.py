@@ -7,10 +7,7 @@ import numpy as np
 import pytest
 
 from privatelr import ArgumentError, GuaranteeError, NonPrivate, PureDP
-from privatelr.audit.enumeration.discrete import (
-    epsilon_of_outcomes,
-    loss_of_outcomes,
-)
+from privatelr.audit.enumeration.discrete import loss_of_outcomes
 from privatelr.privacy import ZCDP, ApproxDP
 
 
@@ -29,7 +26,6 @@ def randomised_response(epsilon):
 def test_randomised_response(epsilon):
     p, q = randomised_response(epsilon)
     assert loss_of_outcomes(p, q, PureDP(1.0)) == pytest.approx(epsilon)
-    assert epsilon_of_outcomes(p, q) == pytest.approx(epsilon)
     # the divergence over its order is largest at order 1, where it is eps tanh(eps / 2)
     assert loss_of_outcomes(p, q, ZCDP(1.0)) == pytest.approx(
         epsilon * math.tanh(epsilon / 2), rel=3e-3

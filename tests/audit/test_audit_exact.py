@@ -30,7 +30,7 @@ from privatelr.audit.density.exact import (
     margins_of_most,
     tilt_losses,
 )
-from privatelr.audit.density.loss import PrivacyLossDistribution, loss_law, loss_of
+from privatelr.audit.density.loss import loss_law, loss_of
 from privatelr.audit.density.pairs import (
     Pair,
     longest_row,
@@ -42,6 +42,7 @@ from privatelr.audit.density.pairs import (
     straight_pair,
 )
 from privatelr.audit.density.search import deep_pair, search
+from privatelr.audit.worth import PrivacyLossDistribution
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.signed_rows import SignedRows, gradient, hessian, minimisers, solve_each

@@ -9,13 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate
 
+from privatelr.audit.density import exact
 from privatelr.audit.density.exact import tilt_losses
-from privatelr.audit.density.loss import ORDERS
 from privatelr.audit.density.pairs import Pair
 from privatelr.audit.density.persons_and_classes import (
-    SignedPerson,
     adversarial,
-    audit_persons,
+    audit_changes,
     calibrated,
     person_law,
     person_loss,
@@ -23,8 +22,10 @@ from privatelr.audit.density.persons_and_classes import (
     worst_under_gaussian,
 )
 from privatelr.audit.neighbouring_tables import audit_persons_of_fits
+from privatelr.audit.worth import ORDERS
 from privatelr.design import shares_of
 from privatelr.mechanisms.calibration import GAUSSIAN, pure
+from privatelr.mechanisms.signed_rows import SignedRows
 from privatelr.numerics import LOSSES
 from privatelr.privacy import REPLACE_PERSON, ZCDP, ApproxDP, PureDP, renyi
 from privatelr.privacy.person_tilt import mean_excess
@@ -153,16 +154,16 @@ def test_a_person_pulls_at_most_as_far_as_a_row():
     rng = np.random.default_rng(7)
     rows = rng.standard_normal((4, 3))
     rows /= np.linalg.norm(rows, axis=1)[:, None]
-    person = SignedPerson(rows, shares_of(np.full(4, 4), 1))
+    person = SignedRows(rows, shares_of(np.full(4, 4), 1))
     assert all(
-        np.linalg.norm(person.pull(LOGISTIC, w[None])) <= 1
+        np.linalg.norm(exact.pull(person, LOGISTIC, w[None])) <= 1
         for w in 50 * rng.standard_normal((500, 3))
     )
 
 
 def test_planted_losses_that_are_no_numbers_are_no_verdict_of_ok(monkeypatch):
     """Python's ``max`` keeps a number beside NaN, and a search steps over it."""
-    monkeypatch.setattr(SignedPerson, "pull", lambda self, loss, w: np.full_like(w, math.nan))
-    checks = list(audit_persons(1.0, np.random.default_rng(3), [LOGISTIC]))
+    monkeypatch.setattr(exact, "pull", lambda data, loss, w: np.full_like(w, math.nan))
+    checks = list(audit_changes(1.0, np.random.default_rng(3), "persons, logistic, free*"))
     assert all(check.verdict.startswith("could not be audited") for check in checks)
     assert not any(check.holds for check in checks)

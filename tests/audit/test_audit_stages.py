@@ -38,7 +38,7 @@ from privatelr.audit.density.loss import (
 )
 from privatelr.audit.density.pairs import Pair, pair_of, random_pair, right_pair, signed_rows
 from privatelr.audit.density.search import search
-from privatelr.audit.fits import audit_staged_fits
+from privatelr.audit.neighbouring_tables import audit_formulas
 from privatelr.audit.run_audit import SCALE_BESIDE, audit_one
 from privatelr.audit.sampling import draws_and_releases
 from privatelr.audit.sampling.lower_bounds import observe
@@ -481,7 +481,10 @@ def test_a_fit_with_inference_counts_as_all_it_shows():
 
 @pytest.mark.parametrize("epsilon", [0.05])
 def test_every_claim_of_fits_holds_and_stages_attain_their_parts(epsilon):
-    found = list(audit_staged_fits(epsilon))
+    found = [
+        *audit_formulas(epsilon, "* with *"),
+        *audit_formulas(epsilon, "counts of scores*"),
+    ]
     assert [str(check) for check in found if not check.holds] == []
     shares = {check.subject: check.found / check.allowed for check in found}
     assert min(share for subject, share in shares.items() if "over the claim" in subject) > 0.999

@@ -9,16 +9,15 @@ from achieved_guarantees import achieved
 from privatelr.audit.density.exact import tilt_losses
 from privatelr.audit.density.pairs import Pair
 from privatelr.audit.density.persons_and_classes import (
-    SignedPerson,
     adversarial,
     calibrated,
-    loss_of_move,
-    loss_of_spread,
+    loss_of_strata,
     person_loss,
     worst_move,
     worst_spread,
 )
 from privatelr.mechanisms import Problem
+from privatelr.mechanisms.signed_rows import SignedRows
 from privatelr.mechanisms.stages.histogram import L1_SENSITIVITY, L2_SENSITIVITY
 from privatelr.mechanisms.stages.matrices import moments_balance, moments_sensitivity
 from privatelr.numerics import LOSSES
@@ -50,7 +49,7 @@ def test_strata_are_one_fit_of_longer_rows():
     """The loss of two fits is that of one fit, in which records have a block for each stratum."""
     made = calibrated(LOGISTIC, PureDP(1.0), 2, 3.0, touched=2)
     shared, old, new, w = adversarial(made, np.array([0.2]), np.array([-0.7]), 1)
-    nobody = SignedPerson(np.zeros((1, 2)), np.ones(1))
+    nobody = SignedRows(np.zeros((1, 2)), np.ones(1))
     apart = person_loss(made, shared, old, nobody, w) + person_loss(made, shared, nobody, new, w)
     both = np.kron(np.eye(2), shared.rows)  # the rows of either stratum, in its own block
     counts = np.concatenate([shared.counts, shared.counts])
@@ -78,7 +77,7 @@ def test_a_person_in_several_strata_keeps_the_claim_and_attains_it(loss, small):
         made = calibrated(loss, PureDP(1.0, REPLACE_PERSON), 2, small, touched=strata)
         assert 0.85 < worst_spread(made, strata) <= 1
     if small == 1:  # were weights those of each stratum by itself, there would be four persons
-        whole = loss_of_spread(made, np.ones(1), np.full(1, -30.0))
+        whole = loss_of_strata(made, np.full(1, -30.0), np.ones(1), np.ones(1))
         assert 4 * whole > 3
 
 
@@ -86,7 +85,7 @@ def test_two_shields_are_counted():
     made = calibrated(LOGISTIC, PureDP(1.0), 2, 1.0, touched=2)
     one = replace(made, problem=replace(made.problem, touched=1))
     assert made.distance == 2 * one.distance
-    assert loss_of_move(made, -30.0) > 0.99
+    assert loss_of_strata(made, np.full(2, -30.0), *np.eye(2)) > 0.99
 
 
 def added(rng, strata, loss, eta):

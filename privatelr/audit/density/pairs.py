@@ -87,18 +87,30 @@ class Pair:
         both = np.array([self.old, self.new])
         return SignedRows(both, np.array([-1.0, 1.0]), self.sizes[-2:], self.shifts[-2:])
 
+    def records(self) -> tuple[SignedRows, SignedRows]:
+        """The old record, and the new one."""
+        ends = (self.old, slice(-2, -1)), (self.new, slice(-1, None))
+        old, new = (
+            SignedRows(row[None], np.ones(1), self.sizes[at], self.shifts[at]) for row, at in ends
+        )
+        return old, new
+
     def first(self) -> SignedRows:
         """The dataset with the old record."""
-        return self._with(self.old, -2)
+        return joined(self.shared(), self.records()[0])
 
     def second(self) -> SignedRows:
         """The dataset with the new record."""
-        return self._with(self.new, -1)
+        return joined(self.shared(), self.records()[1])
 
-    def _with(self, record: FloatArray, place: int) -> SignedRows:
-        rows, counts = np.vstack([self.rows, record]), np.append(self.counts, 1.0)
-        labelled = [np.append(part[:-2], part[place]) for part in (self.sizes, self.shifts)]
-        return SignedRows(rows, counts, *labelled)
+
+def joined(first: SignedRows, second: SignedRows) -> SignedRows:
+    """All records of two sets."""
+    parts = (
+        np.concatenate([getattr(first, name), getattr(second, name)])
+        for name in ("rows", "counts", "sizes", "shifts")
+    )
+    return SignedRows(*parts)
 
 
 def signed_rows(x: FloatArray, y: FloatArray, offset: FloatArray | None = None) -> SignedRows:

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
+from privatelr.audit.checks import no_claim
 from privatelr.audit.density import exact, pairs
 from privatelr.audit.density import loss as losses
 from privatelr.audit.density.loss import PrivacyLoss
@@ -96,7 +97,7 @@ def privacy_loss(
     *Assumed public*: both datasets. *Not covered*: time and memory of the mechanism.
     """
     if isinstance(subject, FitRecord) and not subject.guarantee.is_private:
-        raise losses.no_claim(subject.guarantee)
+        raise no_claim(subject.guarantee)
     plan, calibration = _read_subject(subject)
     if calibration.problem.persons or calibration.problem.is_multinomial:
         what = "persons" if calibration.problem.persons else "classes"

@@ -16,12 +16,10 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from privatelr.audit.checks import Check, claims_of_size, guarded, largest, short
-from privatelr.audit.density.loss import claimed_number
+from privatelr.audit.checks import Check, claimed_number, claims_of_size, guarded, largest, short
 from privatelr.audit.enumeration.discrete import (
     DRAWN,
     deviation,
-    epsilon_of_outcomes,
     loss_of_outcomes,
     path_pvalue,
 )
@@ -118,7 +116,7 @@ def _choice(
     worst = 0.0
     for one, other in (apart, flipped, *(_tiny_pair(score, rng) for _ in range(8 * cases))):
         first, second = (_log_law_of_choice(score, side, epsilon) for side in (one, other))
-        worst = largest((worst, epsilon_of_outcomes(first, second)))
+        worst = largest((worst, loss_of_outcomes(first, second, PureDP(epsilon))))
     yield Check(PART, f"choice of a fit, {score}: loss over all fits", worst, epsilon)
 
 

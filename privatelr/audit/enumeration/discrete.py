@@ -18,17 +18,13 @@ import numpy as np
 from scipy import stats
 
 from privatelr.audit.checks import Check
-from privatelr.audit.density.loss import no_claim
+from privatelr.audit.worth import PrivacyLossDistribution
 from privatelr.errors import ArgumentError
 from privatelr.numerics.rows import EntryRows
-from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP
+from privatelr.privacy import Guarantee
 from privatelr.selection.multiplicative_weights import ProgramCalibration, SequentialChoices
 from privatelr.types import FloatArray, IntArray
 
-_ORDERS = 1 + np.geomspace(1e-3, 1e5, 321)
-"""Rho is the largest ratio of a Renyi divergence to its order, over these orders."""
-_MODERATE = 30.0
-"""Below this size of all exponents, a moment is computed without logarithms."""
 _ENOUGH = 8.0
 """Outcomes are tested in groups that are expected about this number of times."""
 DRAWN, _CRITICAL = 4000, 6.0
@@ -55,54 +51,13 @@ def loss_of_outcomes(log_p: FloatArray, log_q: FloatArray, claim: Guarantee) -> 
         largest ratio of a Renyi divergence to its order. For an approximate claim, the delta at
         the epsilon of the claim.
     """
-    match claim:
-        case PureDP():
-            return epsilon_of_outcomes(log_p, log_q)
-        case ZCDP():
-            ways = _both_ways(log_p, log_q)
-            return max(float((_renyi(p, q, _ORDERS) / _ORDERS).max()) for p, q in ways)
-        case ApproxDP(epsilon=epsilon):
-            return max(_delta(p, q, epsilon) for p, q in _both_ways(log_p, log_q))
-    raise no_claim(claim)
-
-
-def epsilon_of_outcomes(log_p: FloatArray, log_q: FloatArray) -> float:
-    """The smallest epsilon, at least 0, of pure differential privacy between the two laws."""
-    return max(0.0, *(float((p - q).max()) for p, q in _both_ways(log_p, log_q)))
-
-
-def _both_ways(
-    log_p: FloatArray, log_q: FloatArray
-) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
     p, q = np.ravel(log_p), np.ravel(log_q)
     if np.isnan(p).any() or np.isnan(q).any():
         raise ArgumentError("log_p, log_q: take logarithms of probabilities, and one is NaN.")
     possible = (p > -math.inf) | (q > -math.inf)
-    return (p[possible], q[possible]), (q[possible], p[possible])
-
-
-def _delta(log_p: FloatArray, log_q: FloatArray, epsilon: float) -> float:
-    with np.errstate(over="ignore"):
-        kept = -np.expm1(np.minimum(epsilon + log_q - log_p, 0.0))
-    return float((np.exp(log_p) * np.where(log_p > -math.inf, kept, 0.0)).sum())
-
-
-def _renyi(log_p: FloatArray, log_q: FloatArray, orders: FloatArray) -> FloatArray:
-    """Divergences ``(m,)`` of orders above 1."""
-    if (log_q == -math.inf).any():
-        return np.full_like(orders, math.inf)
-    ratio = log_p - log_q
-    moments = np.empty_like(orders)
-    for place, order in enumerate(orders.tolist()):
-        exponent = order * ratio
-        if order * np.abs(ratio).max() < _MODERATE:
-            # q expm1(ratio) is p - q, which sums to zero; a multiple of it is subtracted from each
-            # term, because rounding would otherwise hide a small difference between the laws
-            parts = np.exp(log_q) * (np.expm1(exponent) - order * np.expm1(ratio))
-            moments[place] = math.log1p(max(float(parts.sum()), 0.0))
-        else:
-            moments[place] = float(np.logaddexp.reduce(exponent + log_q))
-    return np.asarray(moments / (orders - 1))
+    p, q = p[possible], q[possible]
+    laws = PrivacyLossDistribution(p - q, np.exp(p)), PrivacyLossDistribution(q - p, np.exp(q))
+    return max(law.in_unit_of(claim) for law in laws)
 
 
 def path_pvalue(found: IntArray, log_chances: FloatArray) -> float:

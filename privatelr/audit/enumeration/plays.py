@@ -17,8 +17,15 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from privatelr.audit.checks import Check, claims_of_size, guarded, largest, measured, short
-from privatelr.audit.density.loss import claimed_number
+from privatelr.audit.checks import (
+    Check,
+    claimed_number,
+    claims_of_size,
+    guarded,
+    largest,
+    measured,
+    short,
+)
 from privatelr.audit.enumeration.discrete import (
     DRAWN,
     Laws,

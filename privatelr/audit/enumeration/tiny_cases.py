@@ -12,8 +12,7 @@ import numpy as np
 from scipy import special
 
 from privatelr.audit.audit_table import Row, row_or_failure
-from privatelr.audit.checks import claims_of_size, label, short
-from privatelr.audit.density.loss import claimed_number
+from privatelr.audit.checks import claimed_number, claims_of_size, label, short
 from privatelr.audit.enumeration.discrete import (
     loss_of_outcomes,
     path_log_probabilities,
