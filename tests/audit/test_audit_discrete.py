@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from privatelr import ArgumentError, GuaranteeError, NonPrivate, PureDP
-from privatelr.audit.enumeration.discrete import loss_of_outcomes
+from privatelr.audit.enumerated_choices import loss_of_outcomes
 from privatelr.privacy import ZCDP, ApproxDP
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize, sparse
 
 from privatelr import ArgumentError, GuaranteeError, NonPrivate, PureDP
-from privatelr.audit.enumeration.discrete import (
+from privatelr.audit.enumerated_choices import (
     loss_of_outcomes,
     path_log_probabilities,
 )

@@ -18,9 +18,8 @@ from privatelr.audit.accounts import audit_ledger
 from privatelr.audit.audit_table import Row
 from privatelr.audit.density.persons_and_classes import audit_changes
 from privatelr.audit.designs import audit_rows
-from privatelr.audit.enumeration.answers import audit_answers, audit_declarations
-from privatelr.audit.enumeration.plays import audit_plays
-from privatelr.audit.enumeration.tiny_cases import audit_simplex
+from privatelr.audit.enumerated_answers import audit_answers, audit_declarations
+from privatelr.audit.enumerated_choices import audit_plays, audit_simplex
 from privatelr.audit.neighbouring_tables import (
     audit_formulas,
     audit_long_records,
