@@ -624,8 +624,8 @@ def _sides(x: FloatArray, record: FloatArray) -> tuple[EntryRows, EntryRows]:
 
 
 def _outcomes(log_p: FloatArray, log_q: FloatArray, claim: Promise, where: str) -> Outcomes:
-    losses = (loss_of_outcomes(log_p, log_q, each) for each in (claim, PureDP(1.0)))
-    return Outcomes(*losses, where)
+    loss, epsilon = (loss_of_outcomes(log_p, log_q, each) for each in (claim, PureDP(1.0)))
+    return Outcomes(loss, epsilon, where)
 
 
 def _program(
