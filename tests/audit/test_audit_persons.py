@@ -10,14 +10,12 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from privatelr.audit.density import exact
-from privatelr.audit.density.exact import tilt_losses
-from privatelr.audit.density.pairs import Pair
+from privatelr.audit.density.loss import loss_law
 from privatelr.audit.density.persons_and_classes import (
     adversarial,
     audit_changes,
     calibrated,
-    person_law,
-    person_loss,
+    log_ratio_at,
     worst_person,
     worst_under_gaussian,
 )
@@ -33,19 +31,10 @@ from privatelr.privacy.person_tilt import mean_excess
 LOGISTIC = LOSSES["logistic"]
 
 
-def test_a_person_of_one_record_has_the_loss_of_a_record():
-    """The search for persons and the search for records share the law of the noise only."""
-    made = calibrated(LOGISTIC, PureDP(1.0, REPLACE_PERSON), 3, 2.0)
-    shared, old, new, w = adversarial(made, np.array([0.3]), np.array([-1.0]), 1)
-    pair = Pair(shared.rows, shared.counts, old.rows[0], new.rows[0])
-    expected = tilt_losses(pair, made.problem, made.noise, w[None])[0]
-    assert person_loss(made, shared, old, new, w) == pytest.approx(expected, rel=1e-9)
-
-
 def test_equal_records_of_one_person_have_the_loss_of_one_record():
     made = calibrated(LOGISTIC, PureDP(1.0, REPLACE_PERSON), 2, 2.0)
-    one = person_loss(made, *adversarial(made, np.array([0.0]), np.array([-1.0]), 1))
-    four = person_loss(made, *adversarial(made, np.zeros(4), np.full(4, -1.0), 1))
+    one = log_ratio_at(made, *adversarial(made, np.array([0.0]), np.array([-1.0]), 1))
+    four = log_ratio_at(made, *adversarial(made, np.zeros(4), np.full(4, -1.0), 1))
     assert four == pytest.approx(one, rel=1e-6)
 
 
@@ -109,8 +98,8 @@ def test_renyi_divergences_of_persons_are_bounded(name, rho):
     ratios = {}
     for size in (1, 2, 4):
         angles = np.linspace(-0.4, 0.4, size)
-        *persons, _ = adversarial(made, angles, np.full(size, -60.0), 1, turns=0.0)
-        law = person_law(made, *persons, np.random.default_rng(1))
+        pair, _ = adversarial(made, angles, np.full(size, -60.0), 1, turns=0.0)
+        law = loss_law(pair, made, np.random.default_rng(1))
         for order in ORDERS[1:]:
             known = renyi(tilt, order) - tilt.curvature_cost
             ratios[size, order] = law.divergence(order) / known

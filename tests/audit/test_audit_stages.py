@@ -36,7 +36,13 @@ from privatelr.audit.density.loss import (
     scale_change,
     scale_loss,
 )
-from privatelr.audit.density.pairs import Pair, pair_of, random_pair, right_pair, signed_rows
+from privatelr.audit.density.pairs import (
+    pair_of,
+    pair_of_rows,
+    random_pair,
+    right_pair,
+    signed_rows,
+)
 from privatelr.audit.density.search import search
 from privatelr.audit.neighbouring_tables import audit_formulas
 from privatelr.audit.run_audit import SCALE_BESIDE, audit_one
@@ -237,7 +243,7 @@ def test_orthogonal_records_attain_the_sensitivity(loss, target):
     for d, radius in itertools.product((2, 3, 5), (0.1, 1.0, 12.0)):
         moments = moments_under(loss, d=d, radius=radius, target=target)
         old, new = radius * np.eye(2, d)
-        found = moments_loss(Pair(np.zeros((1, d)), np.ones(1), old, new), moments)
+        found = moments_loss(pair_of_rows(np.zeros((1, d)), np.ones(1), old, new), moments)
         assert 1 - 2e-6 <= found.ratio <= 1
 
 
@@ -249,7 +255,7 @@ def test_the_search_over_the_coefficients_finds_their_worst(loss):
     margins = np.array(list(itertools.product(edge, edge)))
     for angle in (0.3, 1.2, 2.0, 3.0):
         old, new = np.array([1.0, 0.0]), np.array([math.cos(angle), math.sin(angle)])
-        pair = Pair(np.zeros((1, 2)), np.ones(1), old, new)
+        pair = pair_of_rows(np.zeros((1, 2)), np.ones(1), old, new)
         w = np.linalg.solve(np.array([old, new]), margins.T).T
         grid = query_distance(pair, moments, w).max() * moments.noise.rate
         assert moments_loss(pair, moments).found >= grid * (1 - 1e-6)
@@ -297,7 +303,7 @@ def test_moments_at_the_minimiser_have_no_such_sensitivity():
     along = problem.radius * np.eye(1, 2)[0]
     ahead = problem.penalty * (1 - problem.loss.h) / problem.radius**2 - 0.5
     counts = np.array([(n - 1 + ahead) / 2 + 0.5, (n - 1 - ahead) / 2 - 0.5])
-    pair, none = Pair(np.array([along, -along]), counts, -along, along), np.zeros((1, 2))
+    pair, none = pair_of_rows(np.array([along, -along]), counts, -along, along), np.zeros((1, 2))
     private = [
         query(side, plan.moments, minimisers(side, problem, none))
         for side in (pair.first(), pair.second())
@@ -451,10 +457,10 @@ def test_two_tables_under_a_scale_far_out_are_told_apart_no_better_than_claimed(
     fit = dpsvm("y ~ 0 + u + v", frame, bounds=BOUNDS, do_scale="private", eps=1.0)
     calibration, values = fit.calibration, np.array([9e3, 0.0, 0.5, 0.02])
     pair = pair_of(mapped(fit, frame, values), mapped(fit, other, values))
-    assert np.linalg.norm(pair.old) == pytest.approx(calibration.problem.radius, rel=1e-6)
-    np.testing.assert_allclose(pair.old, -pair.new)
+    assert np.linalg.norm(pair.old.rows[0]) == pytest.approx(calibration.problem.radius, rel=1e-6)
+    np.testing.assert_allclose(pair.old.rows[0], -pair.new.rows[0])
     # both records have the whole slope at this output
-    output = (0.5 + 1e-7) * pair.old / float(pair.old @ pair.old)
+    output = (0.5 + 1e-7) * pair.old.rows[0] / float(pair.old.rows[0] @ pair.old.rows[0])
     assert 0.9 < loss_of(pair, calibration, output[None]).ratio <= 1 + 1e-9
 
 

@@ -7,12 +7,12 @@ import pytest
 from achieved_guarantees import achieved
 
 from privatelr.audit.density.exact import tilt_losses
-from privatelr.audit.density.pairs import Pair
+from privatelr.audit.density.pairs import Pair, pair_of_rows
 from privatelr.audit.density.persons_and_classes import (
     adversarial,
     calibrated,
+    log_ratio_at,
     loss_of_strata,
-    person_loss,
     worst_move,
     worst_spread,
 )
@@ -48,20 +48,19 @@ def test_a_record_that_moves_loses_as_much_as_one_that_is_replaced():
 def test_strata_are_one_fit_of_longer_rows():
     """The loss of two fits is that of one fit, in which records have a block for each stratum."""
     made = calibrated(LOGISTIC, PureDP(1.0), 2, 3.0, touched=2)
-    shared, old, new, w = adversarial(made, np.array([0.2]), np.array([-0.7]), 1)
+    both_ends, w = adversarial(made, np.array([0.2]), np.array([-0.7]), 1)
     nobody = SignedRows(np.zeros((1, 2)), np.ones(1))
-    apart = person_loss(made, shared, old, nobody, w) + person_loss(made, shared, nobody, new, w)
+    shared, old, new = both_ends.shared, both_ends.old, both_ends.new
+    ends = Pair(shared, old, nobody), Pair(shared, nobody, new)
+    apart = sum(log_ratio_at(made, end, w) for end in ends)
     both = np.kron(np.eye(2), shared.rows)  # the rows of either stratum, in its own block
     counts = np.concatenate([shared.counts, shared.counts])
     first, second = np.append(old.rows[0], np.zeros(2)), np.append(np.zeros(2), new.rows[0])
     noise, stacked = GaussianNoise(4, 3.0), replace(made.problem, d=4)
-    pair, at = Pair(both, counts, first, second), np.tile(w, 2)[None]
+    pair, at = pair_of_rows(both, counts, first, second), np.tile(w, 2)[None]
     joint = tilt_losses(pair, stacked, noise, at)[0]
     gaussian = replace(made, noise=GaussianNoise(2, 3.0))
-    parts = [
-        person_loss(gaussian, shared, old, nobody, w),
-        person_loss(gaussian, shared, nobody, new, w),
-    ]
+    parts = [log_ratio_at(gaussian, end, w) for end in ends]
     assert sum(parts) == pytest.approx(joint, rel=1e-9)
     assert apart < 1.0
 

@@ -44,18 +44,6 @@ _SMALLEST = 1e-300
 
 
 def tilt_losses(pair: Pair, problem: Problem, noise: NoiseLaw, w: FloatArray) -> FloatArray:
-    """Log ratio ``(m,)`` of the densities of the minimiser at w, old record over new."""
-    return losses_of_records(problem, noise, pair.shared(), *pair.records(), w)
-
-
-def losses_of_records(
-    problem: Problem,
-    noise: NoiseLaw,
-    shared: SignedRows,
-    old: SignedRows,
-    new: SignedRows,
-    w: FloatArray,
-) -> FloatArray:
     """Log ratio ``(m,)`` of the densities of the minimiser at w, old records over new ones.
 
     The difference of the tilts is computed from these records alone, and so is the ratio of the
@@ -63,9 +51,9 @@ def losses_of_records(
     ratio.
     """
     loss = problem.loss
-    pulled, pulls = pull(old, loss, w), pull(new, loss, w)
-    b, others = -gradient(shared, problem, w) - pulled, hessian(shared, problem, w)
-    before, after = (_log_det(rows, loss, w, others) for rows in (old, new))
+    pulled, pulls = pull(pair.old, loss, w), pull(pair.new, loss, w)
+    b, others = -gradient(pair.shared, problem, w) - pulled, hessian(pair.shared, problem, w)
+    before, after = (_log_det(rows, loss, w, others) for rows in (pair.old, pair.new))
     return np.asarray(log_ratios(noise, b, pulls - pulled) + before - after)
 
 
@@ -185,10 +173,11 @@ def telling_margins(pair: Pair, calibration: MomentsCalibration) -> tuple[FloatA
     scores = (np.hypot(bend, steep), bend, steep, bend - steep, steep - bend)
     single = np.unique([*(most(margins, score) for score in scores), _FLAT])
     each = np.stack(np.meshgrid(single, single), axis=-1).reshape(-1, 2)
-    both = pair.old @ pair.new
-    squares = [max(float(row @ row), _SMALLEST) for row in (pair.old, pair.new)]
+    ends = pair.change()
+    both = ends.rows[0] @ ends.rows[1]
+    squares = [max(float(row @ row), _SMALLEST) for row in ends.rows]
     along_old = np.column_stack([single, single * both / squares[0]])
     along_new = np.column_stack([single * both / squares[1], single])
-    back = np.linalg.pinv(np.array([pair.old, pair.new])).T
-    found = np.vstack([each, along_old, along_new]) - pair.shifts[-2:]
+    back = np.linalg.pinv(ends.rows).T
+    found = np.vstack([each, along_old, along_new]) - ends.shifts
     return found, np.asarray(back)

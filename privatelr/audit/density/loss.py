@@ -152,9 +152,9 @@ LossOfNoise = Callable[[FloatArray], FloatArray]
 
 
 def loss_law(
-    pair: Pair, calibration: Calibration, rng: np.random.Generator
+    pair: Pair, calibration: Calibration, rng: np.random.Generator, step: float = FINE
 ) -> PrivacyLossDistribution:
-    """The law of the loss of coefficients, old record over new, under the first dataset.
+    """The law of the loss of coefficients, old records over new, under the first dataset.
 
     Under objective perturbation it is the loss of the tilted minimiser without the shield. Under
     output perturbation it is the loss of noise on the minimiser, where the distance between the
@@ -181,11 +181,11 @@ def loss_law(
         furthest = float(np.linalg.norm(shift)) / noise.scale
         return integrated(loss_of_noise, noise, -shift, furthest, rng)
     w = minimisers(pair.first(), problem, noise.scale * rng.standard_normal((200, pair.d)))
-    old, new = (exact.pull(record, problem.loss, w) for record in pair.records())
+    old, new = (exact.pull(record, problem.loss, w) for record in (pair.old, pair.new))
     change = new - old
     # a Renyi divergence of order a weighs losses by a density that is shifted by a times 2 m
-    furthest = 2 * problem.loss.slope_bound * problem.radius / noise.scale
-    return integrated(loss_of_noise, noise, change.mean(axis=0), furthest, rng)
+    furthest = 2 * problem.reach / noise.scale
+    return integrated(loss_of_noise, noise, change.mean(axis=0), furthest, rng, step)
 
 
 def integrated(
@@ -295,7 +295,7 @@ def places(pair: Pair, calibration: Calibration) -> FloatArray:
     middles = exact.centres(pair, calibration.problem)
     directions = [*rng.standard_normal((60, d)), *middles]
     if d > 1:
-        basis = np.linalg.qr(np.column_stack([pair.old, pair.new, np.eye(d)]))[0]
+        basis = np.linalg.qr(np.vstack([pair.old.rows, pair.new.rows, np.eye(d)]).T)[0]
         lean = 10.0 ** rng.uniform(-3, 0, size=(60, 1)) * rng.standard_normal((60, d))
         directions += [*(basis[:, d - 1] + lean), *(-basis[:, d - 1] + lean)]
     sizes = 10.0 ** rng.uniform(-2, 3, size=(len(directions), 1)) / calibration.problem.radius

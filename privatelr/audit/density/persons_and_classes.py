@@ -39,15 +39,14 @@ from privatelr.audit.checks import (
     worst_share,
 )
 from privatelr.audit.density import exact
-from privatelr.audit.density.loss import FINE, integrated, loss_of, shield_ratio
-from privatelr.audit.density.pairs import PULL, TURN, joined
+from privatelr.audit.density.loss import FINE, loss_law, loss_of, shield_ratio
+from privatelr.audit.density.pairs import PULL, TURN, Pair
 from privatelr.audit.density.search import search, with_weights
-from privatelr.audit.worth import PrivacyLossDistribution
 from privatelr.design import shares_of
 from privatelr.mechanisms import Problem, Request
 from privatelr.mechanisms.calibration import GAUSSIAN, Calibration
 from privatelr.mechanisms.calibration.lambda_rules import Kinds
-from privatelr.mechanisms.signed_rows import SignedRows, minimisers
+from privatelr.mechanisms.signed_rows import SignedRows
 from privatelr.numerics import LOSSES, Loss
 from privatelr.privacy import REPLACE_PERSON, Promise, PureDP
 from privatelr.types import FloatArray, IntArray, Placement
@@ -64,8 +63,6 @@ _PERSONS = ((1, 1), (2, 1), (3, 1), (4, 1), (2, 4))
 """Numbers of records of a person, and of those that are allowed at full weight."""
 _SIZES = (1.0, 7.0)
 """The free penalty is divided by these; by the second, most of the claim pays for the curvature."""
-_TILTS = 200
-"""Number of tilts by which the direction is found in which two persons differ."""
 _ROUGH = 0.2
 """Each search weighs laws of the loss on a grid of this step, and what it finds on a finer one."""
 _STEEP = 0.5
@@ -123,15 +120,10 @@ def climbed(
 # -- persons -------------------------------------------------------------------------------------
 
 
-def person_loss(
-    calibration: Calibration, shared: SignedRows, old: SignedRows, new: SignedRows, w: FloatArray
-) -> float:
-    """Log ratio of the densities of the minimiser at w ``(d,)``, old person over new.
-
-    The counts of a person's records are their weights.
-    """
-    problem, noise = calibration.problem, calibration.noise
-    return number(float(exact.losses_of_records(problem, noise, shared, old, new, w[None])[0]))
+def log_ratio_at(calibration: Calibration, pair: Pair, w: FloatArray) -> float:
+    """Log ratio of the densities of the minimiser at w ``(d,)``, old person over new."""
+    found = exact.tilt_losses(pair, calibration.problem, calibration.noise, w[None])
+    return number(float(found[0]))
 
 
 def adversarial(
@@ -140,7 +132,7 @@ def adversarial(
     margins: FloatArray,
     most: int,
     turns: float = _TURNS,
-) -> tuple[SignedRows, SignedRows, SignedRows, FloatArray]:
+) -> tuple[Pair, FloatArray]:
     """Two datasets that differ in a person with these records, and an output w ``(d,)``.
 
     The old person's records have these margins at w, and lie at these angles in the plane across w;
@@ -175,12 +167,12 @@ def adversarial(
     others = pulled + turns * slopes[0] * turning + problem.penalty * w
     count = float(others @ along) / float(-slopes[1] * hold @ along)
     shared = SignedRows(np.array([hold, turning]), np.array([max(count, 0.0), turns]))
-    return shared, old, new, w
+    return Pair(shared, old, new), w
 
 
 def _case_of(
     calibration: Calibration, at: FloatArray, size: int, most: int, turns: float = _TURNS
-) -> tuple[SignedRows, SignedRows, SignedRows, FloatArray]:
+) -> tuple[Pair, FloatArray]:
     """The case of a person of so many records, from their angles and margins ``(2 size,)``."""
     end = _LINEAR if turns else _FARTHEST
     return adversarial(calibration, at[:size], np.clip(at[size:], -end, end), most, turns)
@@ -189,43 +181,19 @@ def _case_of(
 def worst_person(calibration: Calibration, size: int, most: int, rng: np.random.Generator) -> float:
     """The largest loss over persons of so many records that a search from several starts finds."""
 
-    def loss_at(at: FloatArray) -> float:
-        return person_loss(calibration, *_case_of(calibration, at, size, most))
+    def loss_of_case(at: FloatArray) -> float:
+        return log_ratio_at(calibration, *_case_of(calibration, at, size, most))
 
     def start(widest: float) -> FloatArray:
         margin = rng.uniform(-3.0, 1.0) * widest
         return np.append(rng.uniform(0.0, 1.6) * _fan(size), np.full(size, margin))
 
-    return climbed(loss_at, map(start, (1.0, 1.0, 10.0) * 2), 200)[0]
+    return climbed(loss_of_case, map(start, (1.0, 1.0, 10.0) * 2), 200)[0]
 
 
 def _fan(size: int) -> FloatArray:
     """So many numbers from -1 to 1; zero if it is one."""
     return np.linspace(-1.0, 1.0, size) if size > 1 else np.zeros(1)
-
-
-def person_law(
-    calibration: Calibration,
-    shared: SignedRows,
-    old: SignedRows,
-    new: SignedRows,
-    rng: np.random.Generator,
-    step: float = FINE,
-) -> PrivacyLossDistribution:
-    """The law of the loss, old person over new, under the dataset with the old person.
-
-    It is integrated on a grid of this step, in standard deviations of the noise.
-    """
-    problem, noise, first = calibration.problem, calibration.noise, joined(shared, old)
-
-    def loss_of_noise(drawn: FloatArray) -> FloatArray:
-        w = minimisers(first, problem, drawn)
-        return exact.losses_of_records(problem, noise, shared, old, new, w)
-
-    w = minimisers(first, problem, noise.scale * rng.standard_normal((_TILTS, problem.d)))
-    change = exact.pull(new, problem.loss, w) - exact.pull(old, problem.loss, w)
-    furthest = 2 * problem.reach / noise.scale
-    return integrated(loss_of_noise, noise, change.mean(axis=0), furthest, rng, step=step)
 
 
 def worst_under_gaussian(
@@ -235,8 +203,8 @@ def worst_under_gaussian(
     target, mu = calibration.target, shield_ratio(calibration)
 
     def share_at(at: FloatArray, step: float = _ROUGH) -> float:
-        shared, old, new, _ = _case_of(calibration, at, size, most, turns=0.0)
-        law = person_law(calibration, shared, old, new, np.random.default_rng(1), step)
+        pair, _ = _case_of(calibration, at, size, most, turns=0.0)
+        law = loss_law(pair, calibration, np.random.default_rng(1), step)
         return law.in_unit_of(target, mu) / claimed_number(target)
 
     # angles between records, and their margins: steep, and curved in many directions
@@ -260,9 +228,10 @@ def loss_of_strata(
     """
     total = 0.0
     for margin, part, other in zip(margins, before, after, strict=True):
-        shared, old, new, w = adversarial(made, np.zeros(1), np.array([margin]), 1)
-        persons = SignedRows(old.rows, part * old.counts), SignedRows(new.rows, other * new.counts)
-        total += person_loss(made, shared, *persons, w)
+        pair, w = adversarial(made, np.zeros(1), np.array([margin]), 1)
+        old = replace(pair.old, counts=part * pair.old.counts)
+        new = replace(pair.new, counts=other * pair.new.counts)
+        total += log_ratio_at(made, Pair(pair.shared, old, new), w)
     apart = 2 * made.tau / made.problem.penalty
     return total + len(margins) * apart / made.shield.scale
 
@@ -270,13 +239,13 @@ def loss_of_strata(
 def worst_spread(made: Calibration, strata: int) -> float:
     """The largest loss that a search over parts and margins in so many strata finds."""
 
-    def loss_at(at: FloatArray) -> float:
+    def loss_of_parts(at: FloatArray) -> float:
         parts = np.exp(at[:strata])
         parts /= parts.sum()
         return loss_of_strata(made, at[strata:], parts, parts)
 
     starts = [np.append(np.zeros(strata), np.full(strata, margin)) for margin in _MARGINS]
-    return climbed(loss_at, [max(starts, key=loss_at)], 400 * strata)[0]
+    return climbed(loss_of_parts, [max(starts, key=loss_of_parts)], 400 * strata)[0]
 
 
 def worst_move(made: Calibration) -> float:
@@ -415,7 +384,7 @@ def worst_classes(calibration: Calibration, rng: np.random.Generator, size: int 
     """
     k, d = calibration.problem.classes, calibration.problem.d
 
-    def loss_at(at: FloatArray) -> float:
+    def loss_of_links(at: FloatArray) -> float:
         angles = None if d == 2 else float(at[k + 1]) * _fan(size)
         case = adversarial_classes(calibration, at[:k], float(at[k]), angles)
         if not case[0].counts.max() < _MOST_ROWS:  # no other records make this the minimiser
@@ -427,8 +396,8 @@ def worst_classes(calibration: Calibration, rng: np.random.Generator, size: int 
         # the old record may be of any other class, the new one is certain to be of one of them
         even = 0.1 * (np.arange(k - 1) + 0.1 * rng.standard_normal(k - 1))
         last = [_REACH] if d == 2 else [_REACH, _SPREADS[start]]
-        first = max((np.r_[low, even, last] for low in _LINKS[start::_STARTS]), key=loss_at)
-        best = largest((best, climbed(loss_at, [first], 250)[0]))
+        first = max((np.r_[low, even, last] for low in _LINKS[start::_STARTS]), key=loss_of_links)
+        best = largest((best, climbed(loss_of_links, [first], 250)[0]))
     return best
 
 
