@@ -14,6 +14,7 @@ from frames_for_laws import ONE_STAGE
 
 from privatelr import audit
 from privatelr.audit.density.exact import tilt_losses
+from privatelr.audit.density.pairs import pair_of_rows
 from privatelr.privacy import ZCDP
 
 dplr, huber = ONE_STAGE["dplr"], ONE_STAGE["dpsvm"]
