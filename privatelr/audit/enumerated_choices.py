@@ -98,9 +98,10 @@ def loss_of_outcomes(log_p: FloatArray, log_q: FloatArray, claim: Guarantee) -> 
     p, q = np.ravel(log_p), np.ravel(log_q)
     if np.isnan(p).any() or np.isnan(q).any():
         raise ArgumentError("log_p, log_q: take logarithms of probabilities, and one is NaN.")
-    possible = (p > -math.inf) | (q > -math.inf)
-    p, q = p[possible], q[possible]
-    laws = PrivacyLossDistribution(p - q, np.exp(p)), PrivacyLossDistribution(q - p, np.exp(q))
+    laws = (
+        PrivacyLossDistribution((one - other)[one > -math.inf], np.exp(one[one > -math.inf]))
+        for one, other in ((p, q), (q, p))
+    )
     return max(law.in_unit_of(claim) for law in laws)
 
 

@@ -79,6 +79,8 @@ class PrivacyLossDistribution:
         """The law after further choices between two options whose log ratios are these."""
         if not up > down:
             return self
+        if math.isinf(up):  # all is told
+            return PrivacyLossDistribution(np.array([math.inf]), np.ones(1))
         truth = -math.expm1(down) / (1 - math.exp(down - up))
         ups = np.arange(times + 1)
         chances = stats.binom.pmf(ups, times, truth)

@@ -51,7 +51,7 @@ def test_renyi_against_the_definition(size):
     naive = [
         np.logaddexp.reduce(order * x + (1 - order) * y) / (order - 1) / order
         for x, y in ((p, q), (q, p))
-        for order in (1.5, 2.0, 8.0)
+        for order in (1.5, 2.0, 5.0)
     ]
     assert loss_of_outcomes(p, q, ZCDP(1.0)) >= max(naive) * (1 - 1e-6) - 1e-14
     small = np.var(p - q) / 2  # all orders over themselves are alike for laws nearly alike
