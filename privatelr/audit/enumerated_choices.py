@@ -99,8 +99,9 @@ def loss_of_outcomes(log_p: FloatArray, log_q: FloatArray, claim: Guarantee) -> 
     if np.isnan(p).any() or np.isnan(q).any():
         raise ArgumentError("log_p, log_q: take logarithms of probabilities, and one is NaN.")
     laws = (
-        PrivacyLossDistribution((one - other)[one > -math.inf], np.exp(one[one > -math.inf]))
+        PrivacyLossDistribution(one[seen] - other[seen], np.exp(one[seen]))
         for one, other in ((p, q), (q, p))
+        for seen in [one > -math.inf]
     )
     return max(law.in_unit_of(claim) for law in laws)
 
