@@ -130,8 +130,8 @@ def all_paths(laws: Laws, options: int, rounds: int) -> FloatArray:
     return log_chances
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Script:
+@dataclass(frozen=True, eq=False)
+class Script(SystemRandomness):
     """Randomness under which a mechanism chooses a given path, if its scores are right.
 
     In each round the given option wins by a tiny difference, so that a wrong score changes the
@@ -159,15 +159,6 @@ class Script:
         numbers += _TIE * np.arange(len(numbers))
         numbers[self.path[turn]] += _HAIR
         return FloatDraw(numbers)
-
-    @property
-    def is_secret(self) -> bool:
-        """False: anyone can compute the numbers."""
-        return False
-
-    def uniforms(self, count: int) -> FloatArray:
-        """Raise an error: a choice needs no uniform numbers."""
-        raise NotImplementedError
 
 
 def follows(

@@ -371,16 +371,22 @@ def _read(formula: str, table: pd.DataFrame, *, levels: Any = None) -> tuple[Any
     return spec, [source.rows(spec.at_level(level), bar=False)[0] for level in levels["site"]]
 
 
+def _priced(epsilon: float) -> Iterator[tuple[Promise, Any]]:
+    """Every claim about as strong as epsilon, with every kind of noise that is proven for it."""
+    for claim, kinds in product(claims_of_size(epsilon), (LAPLACE, GAUSSIAN)):
+        if kinds is LAPLACE or not isinstance(claim, PureDP):
+            yield claim, kinds
+
+
 def audit_long_records(epsilon: float, only: str = "*") -> Iterator[Check]:
     """Checks of the matrices of inference on long rows, and of all stages of fits.
 
     Only subjects that match the pattern `only` are checked.
     """
-    for claim, kinds in product(claims_of_size(epsilon), (LAPLACE, GAUSSIAN)):
-        if kinds is LAPLACE or not isinstance(claim, PureDP):
-            subject = f"matrices, {short(claim)}, {'Laplace' if kinds is LAPLACE else 'Gaussian'}"
-            if fnmatch(subject, only):
-                yield from guarded("long", subject, _matrices, claim, kinds, subject)
+    for claim, kinds in _priced(epsilon):
+        subject = f"matrices, {short(claim)}, {'Laplace' if kinds is LAPLACE else 'Gaussian'}"
+        if fnmatch(subject, only):
+            yield from guarded("long", subject, _matrices, claim, kinds, subject)
     reached: dict[str, float] = {}
     for named, case in _CASES.items():
         neighbours = REPLACE_PERSON if "person(" in case.formula else REPLACE_ONE
@@ -597,13 +603,6 @@ def _changed(strata: _Strata) -> float:
     return max(changed / 2, float(counted))
 
 
-def _priced(epsilon: float, facts: Problem) -> Iterator[tuple[Any, Any]]:
-    """Every claim about as strong as epsilon, with every kind of noise that is proven for it."""
-    for claim, kinds in product(claims_of_size(epsilon), (LAPLACE, GAUSSIAN)):
-        if kinds is LAPLACE or not isinstance(claim, PureDP):
-            yield replace(claim, neighbours=facts.neighbours), kinds
-
-
 _Stage = Callable[[Problem, Any, Any], tuple[NoiseLaw, Callable[[Any], FloatArray]]]
 """Calibrates a stage to facts, a claim and kinds of noise: its noise, and what it is added to."""
 
@@ -612,7 +611,8 @@ def _moved_in_strata(strata: _Strata, stage: _Stage, epsilon: float) -> float:
     """The largest share of a claim that is lost in all strata, as records change between two."""
     facts, *sides = strata()
     shares = []
-    for claim, kinds in _priced(epsilon, facts):
+    for price, kinds in _priced(epsilon):
+        claim = replace(price, neighbours=facts.neighbours)
         noise, values_of = stage(facts, claim, kinds)
         one, other = ([values_of(rows) for rows in side] for side in sides)
         moved = [before - after for before, after in zip(one, other, strict=True)]

@@ -149,7 +149,7 @@ def share_of_plan(plan: StagedCalibration) -> float:
     is compared with its own part.
     """
     spends: dict[type[Any], Callable[[Any], tuple[float, float]]] = {
-        ScaleCalibration: _scale_spends,
+        ScaleCalibration: scale_spends,
         MomentsCalibration: _moments_spend,
         HistogramCalibration: counts_spend,
     }
@@ -202,12 +202,7 @@ def counts_spend(made: HistogramCalibration) -> tuple[float, float]:
     return definition_of(made.noise).cost_of(made.noise, [moves] * min(made.touched, 2))
 
 
-def share_of_scale(scale: ScaleCalibration) -> float:
-    """The share of its claim that a calibration of means and mean squares of columns spends."""
-    return share_of(scale.target, *_scale_spends(scale))
-
-
-def _scale_spends(scale: ScaleCalibration) -> tuple[float, float]:
+def scale_spends(scale: ScaleCalibration) -> tuple[float, float]:
     """The epsilon and the mu of the noise on means and mean squares of columns.
 
     The worst case is a record at its worst in every group of columns.

@@ -79,6 +79,10 @@ NUMBER = ColumnGroup(1, "number")
 GROUPS = (NUMBER, ColumnGroup(3, "indicators"), ColumnGroup(4, "product", 1.4, 1.0))
 
 
+def share_of_scale(scale):
+    return worth.share_of(scale.target, *worth.scale_spends(scale))
+
+
 def rng(seed=0):
     return np.random.default_rng(seed)
 
@@ -336,8 +340,8 @@ def test_the_scale_spends_its_claim(groups, target):
         scale = calibrate_scale(ScaleFacts(n, groups, True, 0.03), target)
         # a product of several columns has no records that attain its bound
         least = 0.75 if groups is GROUPS and isinstance(target, ZCDP) else 0.999
-        assert least < worth.share_of_scale(scale) <= 1
-        assert worth.share_of_scale(louder(scale, 2.0)) > 1.5
+        assert least < share_of_scale(scale) <= 1
+        assert share_of_scale(louder(scale, 2.0)) > 1.5
 
 
 @pytest.mark.parametrize("target", [PureDP(0.5), ZCDP(0.1), ApproxDP(0.5, 1e-6)], ids=str)
