@@ -84,7 +84,7 @@ class PrivacyLossDistribution:
         truth = -math.expm1(down) / (1 - math.exp(down - up))
         ups = np.arange(times + 1)
         chances = stats.binom.pmf(ups, times, truth)
-        likely = chances > _UNLIKELY
+        likely = (chances > _UNLIKELY) | (times == 1)
         each = (ups * up + (times - ups) * down)[likely]
         losses = np.add.outer(self.losses, each).ravel()
         return PrivacyLossDistribution(losses, np.outer(self.weights, chances[likely]).ravel())
@@ -114,7 +114,10 @@ class PrivacyLossDistribution:
             return max(0.0, self._mean(self.losses + np.expm1(-self.losses)))
         with np.errstate(over="ignore"):
             terms = np.expm1(excess * self.losses) + excess * np.expm1(-self.losses)
-        return math.log1p(max(0.0, self._mean(terms))) / excess
+        mean = self._mean(terms)
+        if math.isinf(mean):  # losses are infinite, or too large for their exponentials
+            return float(special.logsumexp(excess * self.losses, b=self.weights)) / excess
+        return math.log1p(max(0.0, mean)) / excess
 
     def _mean(self, terms: FloatArray) -> float:
         """The weighted mean of terms, less four standard errors."""
