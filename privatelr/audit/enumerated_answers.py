@@ -44,7 +44,7 @@ _OUTER = (0.0, 1.0)
 _PLENTY = 10**9
 """A number of records that is enough for any price."""
 _ENOUGH = 8.0
-"""Outcomes that are expected less often are tested together."""
+"""Outcomes are tested in groups that are expected about this number of times."""
 _LEAST_CHANCE = 1e-6
 """Real calls have another law than the definition if a p-value is below this."""
 _DELTA = 1e-2
@@ -297,11 +297,13 @@ def _real_levels(epsilon: float, calls: int) -> Iterator[Check]:
 def pvalue(counts: FloatArray | IntArray, chances: FloatArray) -> float:
     """The p-value of a chi-square test that counts have these probabilities.
 
-    All outcomes that are expected rarely are tested together.
+    Rare outcomes are tested in groups: each takes outcomes of similar probability, until it is
+    expected often enough for the test.
     """
     expected = chances * counts.sum()
-    common = expected >= _ENOUGH
-    observed, wanted = (np.append(part[common], part[~common].sum()) for part in (counts, expected))
+    order = np.argsort(expected)
+    group = np.floor(np.cumsum(expected[order]) / _ENOUGH * (1 - 1e-12)).astype(np.intp)
+    observed, wanted = (np.bincount(group, weights=part[order]) for part in (counts, expected))
     kept = wanted > 0
     if kept.sum() < 2:
         return 1.0
