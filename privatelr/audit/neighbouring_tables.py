@@ -80,6 +80,8 @@ from privatelr.sources import as_batch, declare_schema, stream
 from privatelr.types import FloatArray, ObjectArray
 
 _FITS_BY = (dplr, dpsvm)
+_Record = dict[str, Any]
+_Declared = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -103,14 +105,14 @@ class TableCase:
 
     formula: str
     tables: list[pd.DataFrame]
-    declared: Mapping[str, Any] = field(default_factory=dict)
+    declared: _Declared = field(default_factory=dict)
     what: str = ""
     claims: tuple[int, ...] = (0, 1)
     slow: bool = False
 
 
 def _tables_of(
-    firsts: tuple[list[dict[str, Any]], list[dict[str, Any]]], others: list[dict[str, Any]]
+    firsts: tuple[list[_Record], list[_Record]], others: list[_Record]
 ) -> list[pd.DataFrame]:
     """Two tables that begin with the ones or the other records, and share the others."""
     return [pd.DataFrame([*first, *others]) for first in firsts]
@@ -119,7 +121,7 @@ def _tables_of(
 # -- the exact loss of fits ----------------------------------------------------------------------
 
 
-def _alike(longest: dict[str, Any]) -> list[pd.DataFrame]:
+def _alike(longest: _Record) -> list[pd.DataFrame]:
     """Neighbours with the longest record under either label.
 
     They share two copies of the new record and some with unusable labels.
@@ -136,21 +138,19 @@ _ENDS = _tables_of(
     [{"x": 1.0, "z": 0.1, "f": "b", "y": y} for y in (0.0, 1.0) * (_OTHERS // 2)],
 )
 """A record moves every column from one end of its bounds to the other."""
-_SCALED: Mapping[str, Any] = {
+_SCALED: _Declared = {
     "bounds": {"x": (-5, 5), "z": (-2, 2), **_LABELS},
     "levels": {"f": ("a", "b", "c")},
 }
 _WITH_SCALE = {**_SCALED, "spend": "inference", "do_scale": "private"}
 _FOUR = {"scale": 0.1, "coefficients": 0.5, "inference": 0.3, "roc": 0.1}
-_SCORED: Mapping[str, Mapping[str, Any]] = {
+_SCORED: Mapping[str, _Declared] = {
     "with counts of scores": {**_SCALED, "spend": {"coefficients": 0.75, "roc": 0.25}},
     "with four stages": {**_SCALED, "spend": _FOUR},
 }
 
 
-def _formula(
-    formula: str, longest: dict[str, Any], bounds: Mapping[str, Any], **declared: Any
-) -> TableCase:
+def _formula(formula: str, longest: _Record, bounds: _Declared, **declared: Any) -> TableCase:
     """A case of coefficients and matrices, in which the longest records are at a corner."""
     given = {"spend": "inference", "bounds": {**_LABELS, **bounds}, **declared}
     return TableCase(formula, _alike(longest), given, slow=formula != "y ~ x")
@@ -425,16 +425,14 @@ def _matrices(claim: Promise, kinds: Any, subject: str) -> Iterator[Check]:
 _MIDDLE = {"x": 0.1, "z": -0.1, "f": "b", "w": 0.5, "y": 1.0}
 _FAR = {"x": 1e9, "z": -1e9, "f": "a", "w": 1e9, "y": 1.0}
 _NEAR = {"x": -1e9, "z": 1e9, "f": "c", "w": 1e9, "y": 0.0}
-_DECLARED: Mapping[str, Any] = {
+_DECLARED: _Declared = {
     "bounds": {"x": (-5, 5), "z": (-2, 2), "w": (0, 1), **_LABELS},
     "levels": {"f": ("a", "b", "c")},
     "spend": _FOUR,
 }
 
 
-def _far(
-    formula: str, second: dict[str, Any] = _NEAR, times: int = 1, **declared: Any
-) -> TableCase:
+def _far(formula: str, second: _Record = _NEAR, times: int = 1, **declared: Any) -> TableCase:
     """A case of tables whose first records, so many in the first, are at one end or elsewhere."""
     first, last = {**_FAR, "who": 0}, {**_MIDDLE, **second, "who": 0}
     others = [{**_MIDDLE, "who": 1 + k} for k in range(_OTHERS)]
@@ -686,7 +684,7 @@ def _table(records: int, response: int = 0) -> pd.DataFrame:
 
 def _told(epsilon: float) -> float:
     spend = {"scale": 0.1, "coefficients": 0.4, "inference": 0.25, "roc": 0.25}
-    given: dict[str, Any] = {"bounds": _BOUNDS, "lambda_": 1.0, "spend": spend}
+    given: _Record = {"bounds": _BOUNDS, "lambda_": 1.0, "spend": spend}
     told = []
     for records in (_FEW, _MANY):
         table = _table(records)
