@@ -141,7 +141,7 @@ def test_what_raises_is_a_verdict_and_never_a_traceback(monkeypatch):
     assert {row.buys for row in found.rows} == {"coefficients", "scale", "inference", "choices"}
     failed = {check.part for check in found.checks if check.verdict == why}
     parts = {"rows", "formula", "offset", "weights", "persons", "strata", "noise", "release"}
-    parts |= {"classes", "draws", "long", "source"}
+    parts |= {"choices", "classes", "draws", "long", "source"}
     assert failed == {*parts, "ledger"}
     text = str(found)
     assert why in text

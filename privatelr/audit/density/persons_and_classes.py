@@ -455,7 +455,10 @@ def audit_changes(epsilon: float, rng: np.random.Generator, only: str = "*") -> 
 
 
 def _cases(epsilon: float, rng: np.random.Generator) -> Iterator[tuple[str, str, Iterable[float]]]:
-    """Parts of the audit, what they check, and the shares of the claim that are found."""
+    """Parts of the audit, what they check, and the shares of the claim that are found.
+
+    Nothing is calibrated before the shares are asked for, so that an error becomes a verdict.
+    """
     record, person = PureDP(epsilon), PureDP(epsilon, REPLACE_PERSON)
     of_persons = [replace(claim, neighbours=REPLACE_PERSON) for claim in claims_of_size(epsilon)]
     for loss in LOSSES.values():
@@ -466,7 +469,8 @@ def _cases(epsilon: float, rng: np.random.Generator) -> Iterator[tuple[str, str,
                 f"{where} a person over the claim",
                 (
                     worst_person(made, size, most, rng) / epsilon
-                    for made in [calibrated(loss, person, d, small) for d in (2, 3)]
+                    for d in (2, 3)
+                    for made in [calibrated(loss, person, d, small)]
                     for size, most in _PERSONS
                 ),
             )
@@ -479,9 +483,11 @@ def _cases(epsilon: float, rng: np.random.Generator) -> Iterator[tuple[str, str,
                 ),
             )
         for claim in of_persons[1:]:
-            made = calibrated(loss, claim, 2, 1.0, kinds=GAUSSIAN)
             subject = f"{loss.name}, {short(claim)}: Gaussian loss of a person over the claim"
-            shares = (worst_under_gaussian(made, size, 1, rng) for size in (1, 4))
+            shares = (
+                worst_under_gaussian(calibrated(loss, claim, 2, 1.0, kinds=GAUSSIAN), size, 1, rng)
+                for size in (1, 4)
+            )
             yield "persons", subject, shares
         yield (
             "strata",
