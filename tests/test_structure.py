@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 231,
-    "code lines": 38_165,
+    "code lines": 38_170,
     "modules of the fullest folder": 18,
     "isinstance of kinds": 81,
     "uses of Any": 1655,
