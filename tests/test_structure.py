@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 231,
-    "code lines": 38296,
+    "code lines": 38170,
     "modules of the fullest folder": 16,
     "isinstance of kinds": 66,
     "uses of Any": 1639,

@@ -12,7 +12,7 @@ from scipy import sparse
 
 import privatelr as lr
 import privatelr.planning.suggestions
-from privatelr.audit.enumeration.discrete import loss_of_outcomes
+from privatelr.audit.enumerated_choices import loss_of_outcomes
 from privatelr.mechanisms.range_selection import candidate_ends, scores_of_low
 from privatelr.planning.suggestions import _level_counts, _slots
 

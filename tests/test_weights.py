@@ -11,8 +11,8 @@ import privatelr
 from privatelr import dplr, dpsvm, plan
 from privatelr.audit import checks
 from privatelr.audit.density.loss import loss_of
+from privatelr.audit.density.persons_and_classes import audit_changes
 from privatelr.audit.density.search import search, with_weights
-from privatelr.audit.fits import audit_weights
 from privatelr.call_data import read_data
 from privatelr.errors import ArgumentError, FormulaError, PrivateLRError, SchemaError
 from privatelr.formula import parse_formula
@@ -169,7 +169,7 @@ def test_a_row_is_bounded_before_it_is_multiplied(make) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.1])
 def test_no_loss_exceeds_its_claim(epsilon: float) -> None:
-    found = list(audit_weights(epsilon, np.random.default_rng(2)))
+    found = list(audit_changes(epsilon, np.random.default_rng(2), "weights*"))
     assert len(found) >= 10
     assert all(check.holds for check in found), found
 

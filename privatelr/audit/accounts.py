@@ -25,11 +25,10 @@ from unittest import mock
 
 import numpy as np
 import pandas as pd
-from scipy import stats
 
 from privatelr import call_data
 from privatelr.audit.checks import Check, guarded, largest, measured
-from privatelr.audit.worth import delta_of_gaussian
+from privatelr.audit.worth import NOTHING, delta_of_gaussian
 from privatelr.errors import GuaranteeError
 from privatelr.model import dplr
 from privatelr.privacy import (
@@ -78,9 +77,8 @@ class Charged:
 
 def exact_delta(releases: list[Charged], epsilon: float) -> float:
     """The delta of the worst releases of these prices together, over all of their outcomes."""
-    kept, square, losses, chances = 1.0, 0.0, np.zeros(1), np.ones(1)
+    kept, square, law = 1.0, 0.0, NOTHING
     for release in releases:
-        up = down = 0.0
         match release.events[0] if release.events else release.guarantee:
             case GaussianEvent(mu=mu):
                 square += release.times * mu * mu
@@ -88,23 +86,12 @@ def exact_delta(releases: list[Charged], epsilon: float) -> float:
                 square += release.times * 2 * rho
             case ApproxDP(epsilon=price, delta=lost):
                 kept *= (1 - lost) ** release.times
-                up, down = price, -price
+                law = law.with_choices(price, -price, release.times)
             case PureDP(epsilon=price):
-                up, down = price, -price
+                law = law.with_choices(price, -price, release.times)
             case BoundedRangeEvent(eta=eta):
-                up, down = eta / 2, -eta / 2
-        if up > down:
-            truth = -math.expm1(down) / (1 - math.exp(down - up))
-            ups = np.arange(release.times + 1)
-            seen = stats.binom.pmf(ups, release.times, truth)
-            each = ups * up + (release.times - ups) * down
-            likely = seen > _LOST * 1e-9
-            losses = np.add.outer(losses, each[likely]).ravel()
-            chances = np.outer(chances, seen[likely]).ravel()
-    mu = math.sqrt(square)
-    left = np.maximum(-np.expm1(np.minimum(epsilon - losses, 0.0)), 0.0)
-    deltas = delta_of_gaussian(epsilon - losses, mu) if mu > 0 else left
-    return 1 - kept * (1 - float(chances @ deltas))
+                law = law.with_choices(eta / 2, -eta / 2, release.times)
+    return 1 - kept * (1 - law.delta(epsilon, math.sqrt(square)))
 
 
 def audit_ledger(rng: np.random.Generator) -> Iterator[Check]:

@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from privatelr.audit.checks import OK, VIOLATION, Check, could_not, ruled, short, table_of
-from privatelr.audit.density.loss import claimed_number
+from privatelr.audit.checks import (
+    OK,
+    VIOLATION,
+    Check,
+    claimed_number,
+    could_not,
+    ruled,
+    short,
+    table_of,
+)
 from privatelr.plot_style import (
     BROKEN,
     MAIN,

@@ -19,7 +19,7 @@ from privatelr.mechanisms.calibration import free_penalty, proven
 from privatelr.mechanisms.calibration.lambda_rules import within
 from privatelr.mechanisms.stages.scale import ScaleFacts
 from privatelr.numerics import Loss
-from privatelr.privacy import ZCDP, ApproxDP, Guarantee, Promise, PureDP
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, Promise, PureDP, SharedApproxDP
 from privatelr.types import Block, BlockNorm, FloatArray
 
 # -- claims ---------------------------------------------------------------------------------------
@@ -52,6 +52,23 @@ def short(claim: Guarantee) -> str:
         case ApproxDP():
             return f"epsilon = {claim.epsilon:g}, delta = {claim.delta:g}"
     return str(claim)
+
+
+UNITS = {PureDP: "epsilon", ZCDP: "rho", ApproxDP: "delta", SharedApproxDP: "delta"}
+"""A loss is compared with this attribute of its claim."""
+
+
+def claimed_number(claim: Guarantee) -> float:
+    """The number of a claim that a loss is compared with: its epsilon, rho or delta."""
+    if type(claim) not in UNITS:
+        raise no_claim(claim)
+    number: float = getattr(claim, UNITS[type(claim)])
+    return number
+
+
+def no_claim(claim: Guarantee) -> GuaranteeError:
+    """Return the error for a release without a guarantee, which cannot be audited."""
+    return GuaranteeError(f"audit: there is no claim to check, the guarantee is {claim}.")
 
 
 def label(loss: Loss) -> str:

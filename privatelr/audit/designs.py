@@ -167,7 +167,6 @@ class _Read:
     n: int
     radius: float
     blocks: tuple[Block, ...]
-    largest: float = math.inf
     offset: FloatArray | None = None
     offset_bound: float = 0.0
     has_weights: bool = False
@@ -203,7 +202,7 @@ def _kind(kind: str, rng: np.random.Generator, formulas: int) -> Iterator[Check]
         first, second = (read(side, np.random.default_rng(source)) for side in (case, other))
         for side in (first, second):
             beyond += count_beyond(side)
-            if math.isinf(side.largest):
+            if math.isfinite(side.radius):
                 with np.errstate(all="ignore"):
                     lengths = np.linalg.norm(side.x, axis=1) / side.radius
                 longest = max(longest, float(np.max(lengths, initial=0.0)))
@@ -228,9 +227,8 @@ def _whole(read: _Read) -> FloatArray:
 
 
 def _is_within(row: FloatArray, read: _Read) -> bool:
-    if math.isfinite(read.largest):
-        return all(size <= Fraction(read.largest) for size in _sizes(row))
-    if sum(size * size for size in _sizes(row)) > Fraction(read.radius) ** 2:
+    square = sum(size * size for size in _sizes(row))
+    if math.isfinite(read.radius) and square > Fraction(read.radius) ** 2:
         return False
     start, square, length = 0, Fraction(0), math.inf
     for block in read.blocks:
@@ -291,7 +289,7 @@ def read_as_a_fit(case: Case, data: Any = None, change: _Change = None) -> _Read
     offset = np.concatenate(offsets) if spec.offset_bound > 0 else None
     read = np.vstack(blocks), np.concatenate(labels), len(table), spec.radius, spec.blocks
     beside = offset, spec.offset_bound, spec.weight is not None
-    return _Read(*read, math.inf, *beside)
+    return _Read(*read, *beside)
 
 
 def _gather(x: Any, y: FloatArray, *offset: FloatArray) -> tuple[list[FloatArray], ...]:
@@ -340,14 +338,20 @@ def _read_entries(case: Case, rng: np.random.Generator) -> _Read:
         warnings.simplefilter("ignore")
         spec: Any = table.plan(declare_schema(**case.declared))
         rows: Any = table.entries(spec)[0]
-    return _Read(rows.signed(), np.array(rows.y), len(table), 1.0, (), spec.x_bound)
+    return _entries(rows, len(table), spec.x_bound)
 
 
 def _read_entries_of_matrix(case: Case, rng: np.random.Generator) -> _Read:
     y, matrix = _in_parts(case, rng)
     labels = np.where(np.isin(y, (0.0, 1.0)), 2 * y - 1, 0.0)
     rows = EntryRows(matrix, labels, x_bound=1.0, intercept=0.5)
-    return _Read(rows.signed(), np.array(rows.y), len(y), 1.0, (), 1.0)
+    return _entries(rows, len(y), 1.0)
+
+
+def _entries(rows: EntryRows, n: int, most: float) -> _Read:
+    """Rows of any length, in which each entry is a block of its own."""
+    blocks = (Block(1, most),) * rows.d
+    return _Read(rows.signed(), np.array(rows.y), n, math.inf, blocks)
 
 
 _numbers = partial(numeric_case, p=6)

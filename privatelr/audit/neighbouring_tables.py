@@ -1,22 +1,29 @@
-"""Two neighbouring tables, and how far they move what the stages of a fit add their noise to.
+"""Attacks through the public interface: fits to neighbouring tables, and what they add noise to.
 
-Records are as long as every clip allows, a record leaves one stratum and joins another, or a person
-has many records in the one table and one in the other. For long records fits are made twice through
-the public interface. What a stage hands to its noise is recorded, and what it releases is chosen
-here, the same for both: so later stages go by the same earlier results, and these may be those that
-make records longest. The change between the two, under the noise that was really handed along, is
-the exact privacy loss of that stage.
+A fit is made as a user makes it. Then the same readers read neighbouring tables of the same
+schema, whose records are at the corners of the bounds and beyond, and the privacy loss of the
+fit between them is computed exactly. Other checks are about tables that may reveal
+a record before any row is made: by the type of a column, or by data that change between passes.
+
+Records may also be as long as every clip allows, a record leaves one stratum and joins another, or
+a person has many records in the one table and one in the other. For long records what a stage hands
+to its noise is recorded, and what it releases is chosen here, the same for both tables: so later
+stages go by the same earlier results, and these may be those that make records longest. The change
+between the two, under the noise that was really handed along, is the exact privacy loss of that
+stage.
 """
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import partial
+from importlib.util import find_spec
 from itertools import product
 from typing import Any
 from unittest import mock
@@ -27,12 +34,21 @@ from scipy import sparse
 
 from privatelr import fitting
 from privatelr.audit import worth
-from privatelr.audit.checks import Check, claims_of_size, guarded, largest, measured, short
+from privatelr.audit.checks import (
+    MISSING,
+    Check,
+    claims_of_size,
+    guarded,
+    largest,
+    measured,
+    short,
+)
 from privatelr.audit.density.exact import candidate_margins
-from privatelr.audit.law_definitions import definition_of
+from privatelr.audit.density.search import privacy_loss
 from privatelr.call_data import read_data
+from privatelr.design import read_design
 from privatelr.design.persons import Section, sharing_of
-from privatelr.errors import GuaranteeError, SchemaWarning
+from privatelr.errors import GuaranteeError, PrivateLRError, SchemaWarning
 from privatelr.formula import Person
 from privatelr.mechanisms import (
     STAGES,
@@ -45,10 +61,7 @@ from privatelr.mechanisms import (
 from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE
 from privatelr.mechanisms.stages import histogram as histogram_stage
 from privatelr.mechanisms.stages import scale as scale_stage
-from privatelr.mechanisms.stages.histogram import (
-    calibrate_histogram,
-    score_counts,
-)
+from privatelr.mechanisms.stages.histogram import calibrate_histogram, score_counts
 from privatelr.mechanisms.stages.lengths import (
     LENGTH_GRID,
     LengthCalibration,
@@ -60,19 +73,278 @@ from privatelr.model import dplr, dpsvm
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import DenseRows
 from privatelr.planning import suggestions
-from privatelr.privacy import (
-    REPLACE_ONE,
-    REPLACE_PERSON,
-    ZCDP,
-    ApproxDP,
-    Guarantee,
-    Promise,
-    PureDP,
-)
+from privatelr.privacy import REPLACE_ONE, REPLACE_PERSON, ZCDP, ApproxDP, Promise, PureDP
 from privatelr.privacy.accounting import Ledger
 from privatelr.privacy.noise import NoiseLaw
-from privatelr.sources import declare_schema, stream
-from privatelr.types import FloatArray
+from privatelr.results import Fit
+from privatelr.sources import as_batch, declare_schema, stream
+from privatelr.types import FloatArray, ObjectArray
+
+_FITS_BY = (dplr, dpsvm)
+_Record = dict[str, Any]
+_Declared = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableCase:
+    """Two neighbouring tables that differ in a record or a person, and how fits are made to them.
+
+    Attributes
+    ----------
+    formula : str
+    tables : list of DataFrame
+    declared : dict
+        What is declared and requested, as arguments of `dplr`.
+    what : str
+        What is released besides coefficients and matrices, in words.
+    claims : tuple of int
+        The positions in `claims_of_size` of the claims that are audited.
+    slow : bool
+        Whether objective perturbation is audited under a pure claim only: an integral in several
+        dimensions is slow and adds little.
+    """
+
+    formula: str
+    tables: list[pd.DataFrame]
+    declared: _Declared = field(default_factory=dict)
+    what: str = ""
+    claims: tuple[int, ...] = (0, 1)
+    slow: bool = False
+
+
+def _tables_of(
+    firsts: tuple[list[_Record], list[_Record]], others: list[_Record]
+) -> list[pd.DataFrame]:
+    """Two tables that begin with the ones or the other records, and share the others."""
+    return [pd.DataFrame([*first, *others]) for first in firsts]
+
+
+# -- the exact loss of fits ----------------------------------------------------------------------
+
+
+def _alike(longest: _Record) -> list[pd.DataFrame]:
+    """Neighbours with the longest record under either label.
+
+    They share two copies of the new record and some with unusable labels.
+    """
+    old, new, unusable = ({**longest, "y": label} for label in (1.0, 0.0, math.nan))
+    return _tables_of(([old], [new]), [new] * 2 + [unusable] * 3)
+
+
+_OTHERS = 20
+"""A table of long records has this number of others, in the middle."""
+_LABELS = {"y": (0, 1)}
+_ENDS = _tables_of(
+    ([{"x": 50.0, "z": -20.0, "f": "a", "y": 0.0}], [{"x": -50.0, "z": 20.0, "f": "c", "y": 1.0}]),
+    [{"x": 1.0, "z": 0.1, "f": "b", "y": y} for y in (0.0, 1.0) * (_OTHERS // 2)],
+)
+"""A record moves every column from one end of its bounds to the other."""
+_SCALED: _Declared = {
+    "bounds": {"x": (-5, 5), "z": (-2, 2), **_LABELS},
+    "levels": {"f": ("a", "b", "c")},
+}
+_WITH_SCALE = {**_SCALED, "spend": "inference", "do_scale": "private"}
+_FOUR = {"scale": 0.1, "coefficients": 0.5, "inference": 0.3, "roc": 0.1}
+_SCORED: Mapping[str, _Declared] = {
+    "with counts of scores": {**_SCALED, "spend": {"coefficients": 0.75, "roc": 0.25}},
+    "with four stages": {**_SCALED, "spend": _FOUR},
+}
+
+
+def _formula(formula: str, longest: _Record, bounds: _Declared, **declared: Any) -> TableCase:
+    """A case of coefficients and matrices, in which the longest records are at a corner."""
+    given = {"spend": "inference", "bounds": {**_LABELS, **bounds}, **declared}
+    return TableCase(formula, _alike(longest), given, slow=formula != "y ~ x")
+
+
+FORMULAS = (
+    _formula("y ~ x", {"x": 50.0}, {"x": (-5, 5)}, intercept_scale=1.0),
+    _formula("y ~ x + z", {"x": 3.0, "z": -20.0}, {}, row_norm=1.0, intercept_scale=1.0),
+    _formula(
+        "y ~ 0 + x + f:x",
+        {"x": 2.0, "f": "c"},
+        {"x": (-1, 2)},
+        levels={"f": ("a", "b", "c")},
+        intercept_scale=0.5,
+    ),
+    _formula(
+        "y ~ x + z + u",
+        dict.fromkeys("xzu", 9.0),
+        dict.fromkeys("xzu", (-1, 1)),
+        intercept_scale=0.5,
+        rp_dim=2,
+    ),
+    TableCase("y ~ x", _ENDS, _WITH_SCALE, "with scale", (1, 2)),
+    TableCase("y ~ x + z + f", _ENDS, _WITH_SCALE, "with scale", (0,)),
+    TableCase("y ~ x + offset(z)", _ENDS, _WITH_SCALE, "with scale", (0, 1)),
+    *(TableCase("y ~ x", _ENDS, given, what, (0, 1, 3)) for what, given in _SCORED.items()),
+)
+_LOUD, _MANY_FITS = 0.1, 60
+"""An epsilon at which the noise on counts cannot be overlooked, and so many fits to see it in."""
+
+
+def audit_formulas(epsilon: float, only: str = "*") -> Iterator[Check]:
+    """A check for each formula, placement and claim: the largest loss of all stages and of each.
+
+    Counts of scores are those of real rows: without noise replacing a record moves two of them by
+    one, and with it they are off by the law that a calibration states. Only subjects that match the
+    pattern `only` are checked.
+    """
+    claims = claims_of_size(epsilon)
+    works: list[tuple[str, Callable[[], float], float]] = [
+        (
+            f"{' '.join(filter(None, (case.formula, case.what)))}, "
+            f"{'objective' if op else 'output'}, {short(claims[at])}: loss over the claim",
+            partial(_largest_loss, case, op, claims[at]),
+            1.0,
+        )
+        for case, op in product(FORMULAS, (True, False))
+        for at in case.claims
+        if not (op and case.slow and at > 0)
+    ]
+    works += [
+        ("counts of scores: counts that one record moves", _moved_counts, 2.0),
+        ("counts of scores: their noise in fits, deviations", _noise_of_counts, 6.0),
+    ]
+    for subject, measure, allowed in works:
+        if fnmatch(subject, only):
+            yield from measured("formula", subject, measure, allowed=allowed)
+
+
+def _largest_loss(case: TableCase, op: bool, claim: Promise) -> float:
+    """The largest loss of fits between two tables over the claim, and of a stage over its part."""
+    ratios = []
+    for fit_by in _FITS_BY:
+        fit = _fit(fit_by, case.formula, case.tables[0], claim, op, **case.declared)
+        found = privacy_loss(fit, *case.tables)
+        ratios += [found.ratio, *(part.ratio for part in found.parts)]
+    return largest(ratios)
+
+
+def _fit(
+    fit_by: Callable[..., Fit],
+    formula: str,
+    table: pd.DataFrame,
+    claim: Any,
+    op: bool,
+    **given: Any,
+) -> Fit:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return fit_by(formula, table, claim, "free", op, **given)
+
+
+def _exact_counts(fit: Fit, table: Any) -> FloatArray:
+    rows = read_design(fit.spec, as_batch(table), DenseRows)
+    release = fit.roc.release
+    edges = release.scale.edges(release.calibration.bins)
+    return histogram_stage.score_counts(rows, fit.release.coef, edges)
+
+
+def _moved_counts() -> float:
+    moved, (first, second) = 0.0, _ENDS
+    for fit_by, given in product(_FITS_BY, _SCORED.values()):
+        fit = _fit(fit_by, "y ~ x", first, 100.0, True, **given)
+        for other in (second, first.assign(y=first["y"].where(first.index > 0))):
+            change = _exact_counts(fit, first) - _exact_counts(fit, other)
+            moved = max(moved, float(np.abs(change).sum()))
+    return moved
+
+
+def _noise_of_counts() -> float:
+    """The spread of what is released around the exact counts, over that of the stated law."""
+    off, table, given = [], _ENDS[0], _SCORED["with counts of scores"]
+    for _ in range(_MANY_FITS):
+        fit = _fit(dplr, "y ~ x", table, _LOUD, True, **given)
+        release = fit.roc.release
+        off.append((release.counts - _exact_counts(fit, table)) / release.calibration.count_sd)
+    found = np.concatenate(off)
+    # squares of Laplace noise of variance 1 have a variance of 5
+    return abs(float(np.mean(found**2)) - 1) / math.sqrt(5 / len(found))
+
+
+# -- tables that may reveal a record ------------------------------------------------------------
+
+_N = 12
+_ODD = (7, None, "zzz", pd.Timestamp("2020-01-01"), pd.Period("2020-01"), 0.5j, [1], b"7")
+
+
+def audit_tables() -> Iterator[Check]:
+    """Checks that no type depends on values, and that a fit ends if its data change."""
+    for name, made in _CONTAINERS.items():
+        subject = f"{name}: records that change a type or an error"
+        yield from measured("rows", subject, _types, made, allowed=0.0)
+    subject = "Dask partitions that change: fits that came to an end"
+    if find_spec("dask") is None:
+        yield Check("rows", subject, failure=MISSING)
+    else:
+        yield from measured("rows", subject, _changing, allowed=0.0)
+
+
+def _objects(*columns: list[Any]) -> ObjectArray:
+    """Columns as an array ``(n, p)`` of objects, whose cells are unchanged."""
+    found: ObjectArray = np.empty((len(columns[0]), len(columns)), dtype=object)
+    for place in np.ndindex(found.shape):
+        found[place] = columns[place[1]][place[0]]
+    return found
+
+
+_CONTAINERS: dict[str, Callable[[list[Any], list[Any]], tuple[Any, Any]]] = {
+    "lists": lambda x, y: ("y ~ X1", {"X1": x, "y": y}),
+    "arrays of objects": lambda x, y: ("y ~ X1", {"X1": _objects(x)[:, 0], "y": _objects(y)[:, 0]}),
+    "a table of objects": lambda x, y: ("X2 ~ X1", _objects(x, y)),
+    "y and X of objects": lambda x, y: (_objects(y)[:, 0], _objects(x)),
+}
+
+
+def _types(made: Callable[[list[Any], list[Any]], Any]) -> float:
+    told, y = 0, [0, 1] * (_N // 2)
+    for pair in (["a", "b"], [0.5, 1.0], [pd.Timestamp("2021-01-01")] * 2):
+        x = pair * (_N // 2)
+        before = _outcome(*made(x, y))
+        told += sum(_outcome(*made([*x[:3], odd, *x[4:]], y)) != before for odd in _ODD)
+    return told
+
+
+def _outcome(first: Any, second: Any) -> list[str]:
+    """The plans of the columns under several declarations of the first one, or their errors."""
+    response = {"X2" if "X2" in str(first) else "y": (0.0, 1.0)}
+    found = []
+    for schema in (
+        declare_schema(bounds=response),
+        declare_schema(bounds=response, levels={"X1": ["a", "b"]}),
+        declare_schema(bounds={**response, "X1": (0.0, 1.0)}),
+    ):
+        try:
+            spec = read_data(first, second, None).plan(schema)
+            found.append(str([spec.variables[name] for name in sorted(spec.variables)]))
+        except PrivateLRError as error:
+            found.append(f"{type(error).__name__}: {error}")
+    return found
+
+
+def _changing() -> float:
+    import dask
+    import dask.dataframe as frames
+
+    first = pd.DataFrame({"x": np.linspace(-1, 1, _N), "y": [0.0, 1.0] * (_N // 2)})
+    ended = 0
+    for after in (2, 3):
+        readings = iter(range(after))
+
+        def read(part: pd.DataFrame, left: Iterator[int] = readings) -> pd.DataFrame:
+            return part.assign(x=-part["x"]) if next(left, None) is None else part
+
+        table = frames.from_pandas(first, npartitions=1).map_partitions(read, meta=first.iloc[:0])
+        whole = dask.config.set({"scheduler": "synchronous", "privatelr.memory": "0"})
+        with whole, warnings.catch_warnings(), suppress(PrivateLRError):
+            warnings.simplefilter("ignore")
+            dplr("y ~ x", table, 1.0, bounds={"x": (-1, 1), "y": (0, 1)})
+            ended += 1
+    return ended
+
+
+# -- long records ---------------------------------------------------------------------------------
 
 _LARGE = 1e4
 """An epsilon, or a rho, at which fits take rows much longer than usual ones."""
@@ -80,8 +352,8 @@ _REACHED = 0.9
 """The longest records have to reach this share of what the noise of each stage is for."""
 _LENGTHS = (1.0, 0.5, 0.38)
 """Lengths of rows over the largest one."""
-_OTHERS, _RECORDS, _PERSONS = 20, 40, 40
-"""Other records of a table of long ones, records of one with strata, and persons of one."""
+_RECORDS, _PERSONS = 40, 40
+"""Records of a table with strata, and persons of one."""
 _FEW, _MANY = 2, 31
 """Numbers of records of one person."""
 _BOUNDS, _LEVELS = {"x": (0.0, 1.0), "y": (0.0, 1.0)}, {"site": ["a", "b", "c"]}
@@ -89,11 +361,6 @@ _STEEPEST = np.array([0.0, -0.158])
 """Coefficients at which the first record adds most to both matrices of inference together."""
 _STEEP = np.array([-4.0, 3.0])
 """Coefficients at which scores of a person's records are far apart."""
-
-
-def share_of_changes(law: NoiseLaw, target: Guarantee, changes: list[FloatArray]) -> float:
-    """The share of a claim that noise on these changes spends."""
-    return worth.share_of(target, *definition_of(law).cost_of(law, changes))
 
 
 def _read(formula: str, table: pd.DataFrame, *, levels: Any = None) -> tuple[Any, Any]:
@@ -105,7 +372,11 @@ def _read(formula: str, table: pd.DataFrame, *, levels: Any = None) -> tuple[Any
     return spec, [source.rows(spec.at_level(level), bar=False)[0] for level in levels["site"]]
 
 
-# -- long records ---------------------------------------------------------------------------------
+def _priced(epsilon: float) -> Iterator[tuple[Promise, Any]]:
+    """Every claim about as strong as epsilon, with every kind of noise that is proven for it."""
+    for claim, kinds in product(claims_of_size(epsilon), (LAPLACE, GAUSSIAN)):
+        if kinds is LAPLACE or not isinstance(claim, PureDP):
+            yield claim, kinds
 
 
 def audit_long_records(epsilon: float, only: str = "*") -> Iterator[Check]:
@@ -113,11 +384,10 @@ def audit_long_records(epsilon: float, only: str = "*") -> Iterator[Check]:
 
     Only subjects that match the pattern `only` are checked.
     """
-    for claim, kinds in product(claims_of_size(epsilon), (LAPLACE, GAUSSIAN)):
-        if kinds is LAPLACE or not isinstance(claim, PureDP):
-            subject = f"matrices, {short(claim)}, {'Laplace' if kinds is LAPLACE else 'Gaussian'}"
-            if fnmatch(subject, only):
-                yield from guarded("long", subject, _matrices, claim, kinds, subject)
+    for claim, kinds in _priced(epsilon):
+        subject = f"matrices, {short(claim)}, {'Laplace' if kinds is LAPLACE else 'Gaussian'}"
+        if fnmatch(subject, only):
+            yield from guarded("long", subject, _matrices, claim, kinds, subject)
     reached: dict[str, float] = {}
     for named, case in _CASES.items():
         neighbours = REPLACE_PERSON if "person(" in case.formula else REPLACE_ONE
@@ -138,13 +408,14 @@ def _matrices(claim: Promise, kinds: Any, subject: str) -> Iterator[Check]:
         made, reached = calibrate_moments(facts, claim, kinds, typical), []
         margin = candidate_margins(loss)
         weights = loss.curvature(margin), made.balance * loss.slope(margin) ** 2
-        tried = (float(margin[np.argmax(np.hypot(*weights))]), 0.0, -30.0)
+        sizes = np.hypot(*weights), np.add(*weights)
+        tried = (*(float(margin[np.argmax(size)]) for size in sizes), 0.0, -30.0)
         for lengths, margins in product(product(_LENGTHS, repeat=2), product(tried, repeat=2)):
             rows = 3.0 * np.array([[[lengths[0], 0], [0, 0]], [[0, lengths[1]], [0, 0]]])
             read = (DenseRows(row, np.eye(2)[0], bound=3.0, intercept=None) for row in rows)
             w = np.array(margins) / (3.0 * np.array(lengths))
             found = [mean_moments(side, w, made) for side in read]
-            reached.append(share_of_changes(made.noise, claim, [found[0] - found[1]]))
+            reached.append(worth.share_of_changes(made.noise, claim, [found[0] - found[1]]))
         shares.append(largest(reached))
     yield Check("long", f"{subject}: loss over the claim", largest(shares), 1.0)
     if not isinstance(claim, ApproxDP):  # a delta falls fast with the noise
@@ -153,46 +424,31 @@ def _matrices(claim: Promise, kinds: Any, subject: str) -> Iterator[Check]:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FarCase:
-    """Two neighbouring tables that differ in a record or a person, and what is declared of them."""
-
-    formula: str
-    tables: tuple[pd.DataFrame, pd.DataFrame]
-    given: Mapping[str, Any] = field(default_factory=dict)
-
-
-def _far_tables(
-    *ends: Mapping[str, Any], times: tuple[int, int] = (1, 1)
-) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Tables whose first records, so many in either, are at one end or at the other; `y` too."""
-    middle = {"x": 0.1, "z": -0.1, "f": "b", "w": 0.5, "y": 1.0}
-    others = [{**middle, "who": 1 + k} for k in range(_OTHERS)]
-    first, second = (
-        pd.DataFrame([{**middle, **end, "who": 0}] * count + others)
-        for end, count in zip(ends, times, strict=True)
-    )
-    return first, second
-
-
+_MIDDLE = {"x": 0.1, "z": -0.1, "f": "b", "w": 0.5, "y": 1.0}
 _FAR = {"x": 1e9, "z": -1e9, "f": "a", "w": 1e9, "y": 1.0}
 _NEAR = {"x": -1e9, "z": 1e9, "f": "c", "w": 1e9, "y": 0.0}
-_ORTHOGONAL = {**_FAR, "z": 1e9, "f": "c"}
-_CASES = {
-    "opposite records": FarCase("y ~ x + z", _far_tables(_FAR, _NEAR)),
-    "a record that leaves the middle": FarCase(
-        "y ~ x + z", _far_tables(_FAR, {"x": 0.0, "z": 0.0})
-    ),
-    "orthogonal records": FarCase("y ~ 0 + x + z", _far_tables(_FAR, _ORTHOGONAL)),
-    "factors": FarCase("y ~ x + f", _far_tables(_FAR, _NEAR)),
-    "products": FarCase("y ~ 0 + x:f + z", _far_tables(_FAR, _NEAR)),
-    "heavy records": FarCase("y ~ x + z", _far_tables(_FAR, _NEAR), {"weights": "w"}),
-    "persons": FarCase("y ~ x + f + person(who)", _far_tables(_FAR, _NEAR, times=(9, 1))),
-}
-_DECLARED: Mapping[str, Any] = {
-    "bounds": {"x": (-5, 5), "z": (-2, 2), "w": (0, 1), "y": (0, 1)},
+_DECLARED: _Declared = {
+    "bounds": {"x": (-5, 5), "z": (-2, 2), "w": (0, 1), **_LABELS},
     "levels": {"f": ("a", "b", "c")},
-    "spend": {"scale": 0.1, "coefficients": 0.5, "inference": 0.3, "roc": 0.1},
+    "spend": _FOUR,
+}
+
+
+def _far(formula: str, second: _Record = _NEAR, times: int = 1, **declared: Any) -> TableCase:
+    """A case of tables whose first records, so many in the first, are at one end or elsewhere."""
+    first, last = {**_FAR, "who": 0}, {**_MIDDLE, **second, "who": 0}
+    others = [{**_MIDDLE, "who": 1 + k} for k in range(_OTHERS)]
+    return TableCase(formula, _tables_of(([first] * times, [last]), others), declared)
+
+
+_CASES = {
+    "opposite records": _far("y ~ x + z"),
+    "a record that leaves the middle": _far("y ~ x + z", {"x": 0.0, "z": 0.0}),
+    "orthogonal records": _far("y ~ 0 + x + z", {**_FAR, "z": 1e9, "f": "c"}),
+    "factors": _far("y ~ x + f"),
+    "products": _far("y ~ 0 + x:f + z"),
+    "heavy records": _far("y ~ x + z", weights="w"),
+    "persons": _far("y ~ x + f + person(who)", times=9),
 }
 
 
@@ -228,7 +484,7 @@ class _Watch:
 
 
 def _watched(
-    fit_by: Callable[..., Any], case: FarCase, claim: Promise, w: float, side: int
+    fit_by: Callable[..., Any], case: TableCase, claim: Promise, w: float, side: int
 ) -> tuple[Any, _Watch]:
     watch = _Watch(w)
     with ExitStack() as patched:
@@ -240,14 +496,14 @@ def _watched(
         patched.enter_context(mock.patch.object(fitting, "release_length", watch.length))
         patched.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore")
-        fit = fit_by(case.formula, case.tables[side], claim, "free", **_DECLARED, **case.given)
+        fit = fit_by(case.formula, case.tables[side], claim, "free", **_DECLARED, **case.declared)
     watch.seen = [(law, values) for law, values in watch.seen if law is not None]
     return fit, watch
 
 
-def _fits(case: FarCase, claim: Promise, reached: dict[str, float]) -> float:
+def _fits(case: TableCase, claim: Promise, reached: dict[str, float]) -> float:
     shares: list[float] = []
-    for fit_by, w in product((dplr, dpsvm), (0.0, -0.3, -1.0, -3.0)):
+    for fit_by, w in product(_FITS_BY, (0.0, -0.3, -1.0, -3.0)):
         (fit, one_side), (_, other_side) = (
             _watched(fit_by, case, claim, w, side) for side in (0, 1)
         )
@@ -255,7 +511,7 @@ def _fits(case: FarCase, claim: Promise, reached: dict[str, float]) -> float:
         stages = {part.calibration.noise: part.calibration for part in release.parts.values()}
         assert len(one_side.seen) + len(one_side.scored) == len(stages)
         found = [
-            (stages[law], share_of_changes(law, stages[law].target, [one - other]))
+            (stages[law], worth.share_of_changes(law, stages[law].target, [one - other]))
             for (law, one), (_, other) in zip(one_side.seen, other_side.seen, strict=True)
         ]
         for (made, one), (_, other) in zip(one_side.scored, other_side.scored, strict=True):
@@ -347,13 +603,6 @@ def _changed(strata: _Strata) -> float:
     return max(changed / 2, float(counted))
 
 
-def _priced(epsilon: float, facts: Problem) -> Iterator[tuple[Any, Any]]:
-    """Every claim about as strong as epsilon, with every kind of noise that is proven for it."""
-    for claim, kinds in product(claims_of_size(epsilon), (LAPLACE, GAUSSIAN)):
-        if kinds is LAPLACE or not isinstance(claim, PureDP):
-            yield replace(claim, neighbours=facts.neighbours), kinds
-
-
 _Stage = Callable[[Problem, Any, Any], tuple[NoiseLaw, Callable[[Any], FloatArray]]]
 """Calibrates a stage to facts, a claim and kinds of noise: its noise, and what it is added to."""
 
@@ -362,11 +611,12 @@ def _moved_in_strata(strata: _Strata, stage: _Stage, epsilon: float) -> float:
     """The largest share of a claim that is lost in all strata, as records change between two."""
     facts, *sides = strata()
     shares = []
-    for claim, kinds in _priced(epsilon, facts):
+    for price, kinds in _priced(epsilon):
+        claim = replace(price, neighbours=facts.neighbours)
         noise, values_of = stage(facts, claim, kinds)
         one, other = ([values_of(rows) for rows in side] for side in sides)
         moved = [before - after for before, after in zip(one, other, strict=True)]
-        shares.append(share_of_changes(noise, claim, moved))
+        shares.append(worth.share_of_changes(noise, claim, moved))
     return largest(shares)
 
 
@@ -436,7 +686,7 @@ def _table(records: int, response: int = 0) -> pd.DataFrame:
 
 def _told(epsilon: float) -> float:
     spend = {"scale": 0.1, "coefficients": 0.4, "inference": 0.25, "roc": 0.25}
-    given: dict[str, Any] = {"bounds": _BOUNDS, "lambda_": 1.0, "spend": spend}
+    given: _Record = {"bounds": _BOUNDS, "lambda_": 1.0, "spend": spend}
     told = []
     for records in (_FEW, _MANY):
         table = _table(records)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from fnmatch import fnmatch
 from functools import partial
 from importlib.util import find_spec
-from itertools import chain, product
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -132,26 +132,18 @@ def _share(subject: str, shares: Iterable[float]) -> Check:
     return Check("noise", f"{subject}, share of the claim", largest, 1 + _SLACK)
 
 
-def _plans(
-    placement: Placement,
-    claim: Promise,
-    settings: Iterable[Setting],
-) -> Iterator[mechanisms.StagedCalibration]:
-    """Calibrations for every loss, setting and proven kind of noise, whichever a fit would take."""
-    request = mechanisms.Request(claim, placement, None, "free", "keep")
-    for loss in LOSSES.values():
-        for kinds in (request.kinds,) if isinstance(claim, PureDP) else _KINDS:
-            for setting in settings:
-                plan = checks.plan_in(replace(request, kinds=kinds), loss, setting)
-                if plan is not None:
-                    yield plan
-
-
 def _coefficients(placement: Placement, claims: _Claims, subject: str) -> Iterator[Check]:
+    """Calibrations for every loss, setting and proven kind of noise, whichever a fit would take."""
     # the size of a claim does not depend on the setting
-    rest = [_plans(placement, claims[i], _SETTINGS[:1]) for i in (0, 2)]
-    plans = [_plans(placement, claims[1], _SETTINGS), *rest]
-    yield _share(subject, (worth.share_spent(plan.coefficients) for plan in chain(*plans)))
+    cases = [*product(claims[1:2], _SETTINGS), *product(claims[::2], _SETTINGS[:1])]
+    found = (
+        checks.plan_in(
+            mechanisms.Request(claim, placement, None, "free", "keep", kinds=kinds), loss, setting
+        )
+        for (claim, setting), loss in product(cases, LOSSES.values())
+        for kinds in ([()] if isinstance(claim, PureDP) else _KINDS)
+    )
+    yield _share(subject, (worth.share_of_plan(plan) for plan in found if plan is not None))
 
 
 def _stages(spend: Spend, claims: _Claims, subject: str) -> Iterator[Check]:
@@ -316,7 +308,8 @@ def _published(epsilon: float, subject: str) -> Iterator[Check]:
         shown = []
         for times in _RUNS:
             eta = share * epsilon / math.sqrt(8 * times * math.log(1 / _USUAL))
-            shown.append(worth.epsilon_beside(epsilon, eta, times, _USUAL))
+            law = worth.NOTHING.with_choices(epsilon, -epsilon)
+            shown.append(law.with_choices(eta / 2, -eta / 2, times).epsilon(_USUAL))
         what = f"{subject}, {score}: epsilon that is shown over what it says it costs"
         yield Check("noise", what, max(shown) / said, 1 + _SLACK)
 

@@ -9,15 +9,20 @@ from itertools import product
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
-from privatelr.audit import accounts, checks, designs, fits, neighbouring_tables, recomputed
+from privatelr.audit import (
+    accounts,
+    checks,
+    designs,
+    enumerated_answers,
+    enumerated_choices,
+    neighbouring_tables,
+    recomputed,
+)
 from privatelr.audit.audit_table import LAPLACE_MARK, Audit, Row, row_or_failure
-from privatelr.audit.checks import QUICK, Effort, plan_in
-from privatelr.audit.density import exact
-from privatelr.audit.density import persons_and_classes as persons
-from privatelr.audit.density.loss import claimed_number
+from privatelr.audit.checks import QUICK, Effort, claimed_number, plan_in
+from privatelr.audit.density import exact, persons_and_classes
 from privatelr.audit.density.pairs import straight_pair
 from privatelr.audit.density.search import deep_pair, ratio_of, search
-from privatelr.audit.enumeration import answers, plays, tiny_cases
 from privatelr.audit.sampling import draws_and_releases
 from privatelr.errors import ArgumentError, require_number, show
 from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request, Spend
@@ -103,21 +108,24 @@ def _all_found(
     if whole:
         (other,) = rng.spawn(1)  # the random numbers of the rows then do not depend on the checks
         yield from designs.audit_rows(other, effort.formulas)
-        yield from fits.audit_fits(epsilon, other)
-        yield from persons.audit_persons(epsilon, other)
-        yield from persons.audit_gaussian_persons(epsilon, other)
+        yield from neighbouring_tables.audit_tables()
+        yield from neighbouring_tables.audit_formulas(epsilon)
+        for part in ("offset", "weights", "persons"):
+            yield from persons_and_classes.audit_changes(epsilon, other, f"{part}, *")
         yield from neighbouring_tables.audit_persons_of_fits(epsilon)
         yield from neighbouring_tables.audit_long_records(epsilon)
-        yield from persons.audit_moves(epsilon)
+        yield from persons_and_classes.audit_changes(epsilon, other, "strata, *")
         yield from neighbouring_tables.audit_strata(epsilon)
-        yield from persons.audit_classes(epsilon, other)
+        yield from persons_and_classes.audit_changes(epsilon, other, "classes, *")
         yield from recomputed.audit_noise(epsilon)
         yield from draws_and_releases.audit_draws(other, effort.releases)
         yield from draws_and_releases.audit_source()
         yield from draws_and_releases.audit_releases(other, epsilon)
-        yield from plays.audit_plays(other, epsilon, effort.choices)
-        yield from answers.audit_declarations(epsilon, -(-effort.releases // _FEWER_CALLS))
-        yield from answers.audit_answers(other, epsilon, effort.choices)
+        yield from enumerated_choices.audit_plays(other, epsilon, effort.choices)
+        yield from enumerated_answers.audit_declarations(
+            epsilon, -(-effort.releases // _FEWER_CALLS)
+        )
+        yield from enumerated_answers.audit_answers(other, epsilon, effort.choices)
         yield from accounts.audit_ledger(other)
         yield from recomputed.audit_peers()
     for request, loss in subjects:
@@ -127,8 +135,8 @@ def _all_found(
             buys=_bought(request),
         )
     if whole:
-        yield from tiny_cases.audit_programs(epsilon, rng, effort.choices)
-    yield from tiny_cases.audit_simplex(epsilon, rng, effort.choices, losses)
+        yield from enumerated_choices.audit_programs(epsilon, rng, effort.choices)
+    yield from enumerated_choices.audit_simplex(epsilon, rng, effort.choices, losses)
 
 
 def _subjects(epsilon: float, losses: list[Loss]) -> Iterator[tuple[Request, Loss]]:

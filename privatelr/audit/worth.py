@@ -12,12 +12,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import special, stats
 
+from privatelr.audit.checks import no_claim
 from privatelr.audit.density.exact import candidate_margins
 from privatelr.audit.law_definitions import definition_of
 from privatelr.mechanisms import Problem, StagedCalibration
@@ -31,6 +32,10 @@ from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP
 from privatelr.privacy.noise import NoiseLaw
 from privatelr.types import ColumnGroup, FloatArray
 
+ORDERS = (1.0, 1.1, 1.5, 2.0, 3.0, 5.0)
+"""A zCDP claim is checked at these Renyi orders; order 1 is the Kullback-Leibler divergence."""
+_UNLIKELY = 1e-18
+"""Outcomes of a smaller probability are left out of a composition."""
 _JOINT_ROUNDING = 1e-9
 _SPLITS, _CHANCES = np.linspace(0.5, 1.0, 4001), np.linspace(0.0, 1.0, 2001)
 _TOUCHED = np.append(0.0, np.geomspace(1e-8, 4.0, 4001))
@@ -40,12 +45,102 @@ _ENTRIES = np.linspace(-1.0, 1.0, 401)
 """Entries of a column of which a record has one and its neighbour another."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class PrivacyLossDistribution:
+    """A discrete law of the privacy loss.
+
+    Attributes
+    ----------
+    losses, weights : ndarray of shape (m,)
+        Values of the loss, and their probabilities.
+    error : float
+        The standard error of the mean of a variable with standard deviation one. It is 0 if the
+        law is an integral and not a sample.
+    """
+
+    losses: FloatArray
+    weights: FloatArray
+    error: float = 0.0
+
+    def in_unit_of(self, claim: Guarantee, mu: float = 0.0) -> float:
+        """The number that a claim is compared with, next to a Gaussian release of ratio `mu`.
+
+        It is the largest loss under a pure claim, a rho, or the delta at the epsilon of the claim.
+        """
+        match claim:
+            case PureDP():
+                return max(0.0, float(self.losses.max()))
+            case ZCDP():
+                return self.rho() + mu * mu / 2
+            case ApproxDP(epsilon=epsilon):
+                return self.delta(epsilon, mu)
+        raise no_claim(claim)
+
+    def with_choices(self, up: float, down: float, times: int = 1) -> PrivacyLossDistribution:
+        """The law after further choices between two options whose log ratios are these."""
+        if not up > down:
+            return self
+        if math.isinf(up):  # all is told
+            return PrivacyLossDistribution(np.array([math.inf]), np.ones(1))
+        truth = -math.expm1(down) / (1 - math.exp(down - up))
+        ups = np.arange(times + 1)
+        chances = stats.binom.pmf(ups, times, truth)
+        likely = (chances > _UNLIKELY) | (times == 1)
+        each = (ups * up + (times - ups) * down)[likely]
+        losses = np.add.outer(self.losses, each).ravel()
+        return PrivacyLossDistribution(losses, np.outer(self.weights, chances[likely]).ravel())
+
+    def epsilon(self, delta: float) -> float:
+        """The least epsilon at which this delta is not exceeded."""
+        return least_epsilon(self.delta, delta, float(self.losses.max()))
+
+    def delta(self, epsilon: float, mu: float = 0.0) -> float:
+        """Delta at epsilon after composition with a further Gaussian release of ratio `mu`."""
+        rest = epsilon - self.losses
+        kept = delta_of_gaussian(rest, mu) if mu > 0 else -np.expm1(np.minimum(rest, 0.0))
+        return float(self.weights @ kept)
+
+    def rho(self) -> float:
+        """Largest ratio of a Renyi divergence to its order; a lower bound if the law is sampled."""
+        return max(self.divergence(order) / order for order in ORDERS)
+
+    def divergence(self, order: float) -> float:
+        """``log E exp((a - 1) loss) / (a - 1)``, and ``E loss`` at order 1.
+
+        The mean of ``exp(-loss)`` is one, so a multiple of ``exp(-loss) - 1`` may be added to the
+        terms. It cancels the part that is linear in the loss, and with it most of the variance.
+        """
+        excess = order - 1
+        if excess == 0:
+            return max(0.0, self._mean(self.losses + np.expm1(-self.losses)))
+        with np.errstate(over="ignore"):
+            terms = np.expm1(excess * self.losses) + excess * np.expm1(-self.losses)
+        mean = self._mean(terms)
+        if math.isinf(mean):  # losses are infinite, or too large for their exponentials
+            return float(special.logsumexp(excess * self.losses, b=self.weights)) / excess
+        return math.log1p(max(0.0, mean)) / excess
+
+    def _mean(self, terms: FloatArray) -> float:
+        """The weighted mean of terms, less four standard errors."""
+        seen = self.weights > 0  # a weight may be zero where a term is infinite
+        with np.errstate(over="ignore"):
+            mean = float(self.weights[seen] @ terms[seen])
+            if self.error == 0 or math.isinf(mean):
+                return mean
+            spread = math.sqrt(float(self.weights @ (terms / mean - 1) ** 2)) if mean else 0.0
+        return mean - 4 * self.error * spread * abs(mean)
+
+
+NOTHING = PrivacyLossDistribution(np.zeros(1), np.ones(1))
+"""The law of the loss where nothing was released."""
+
+
 def share_spent(calibration: Calibration) -> float:
     """The share of its claim that a calibration of coefficients spends; above 1 it is wrong."""
     if calibration.placement == "output":
         distance = 2 * _length(calibration.problem)
         lost = 2 * calibration.tau * calibration.problem.touched
-        return _share(
+        return share_of_distance(
             calibration.noise, calibration.target, (distance + lost) / calibration.problem.penalty
         )
     return _share_of_tilt(calibration)
@@ -58,9 +153,9 @@ def share_of_plan(plan: StagedCalibration) -> float:
     is compared with its own part.
     """
     spends: dict[type[Any], Callable[[Any], tuple[float, float]]] = {
-        ScaleCalibration: _scale_spends,
+        ScaleCalibration: scale_spends,
         MomentsCalibration: _moments_spend,
-        HistogramCalibration: _counts_spend,
+        HistogramCalibration: counts_spend,
     }
     # of each other stage its part, its epsilon and its mu
     stages = [stage for stage in plan.stages if stage is not plan.coefficients]
@@ -103,7 +198,7 @@ def _moments_spend(moments: MomentsCalibration) -> tuple[float, float]:
     return definition_of(moments.noise).cost(moments.noise, apart * one)
 
 
-def _counts_spend(made: HistogramCalibration) -> tuple[float, float]:
+def counts_spend(made: HistogramCalibration) -> tuple[float, float]:
     """The epsilon and the mu of the noise on counts: a record leaves a cell and enters another.
 
     In two fits it leaves and enters a cell of each.
@@ -112,12 +207,7 @@ def _counts_spend(made: HistogramCalibration) -> tuple[float, float]:
     return definition_of(made.noise).cost_of(made.noise, [moves] * min(made.touched, 2))
 
 
-def share_of_scale(scale: ScaleCalibration) -> float:
-    """The share of its claim that a calibration of means and mean squares of columns spends."""
-    return share_of(scale.target, *_scale_spends(scale))
-
-
-def _scale_spends(scale: ScaleCalibration) -> tuple[float, float]:
+def scale_spends(scale: ScaleCalibration) -> tuple[float, float]:
     """The epsilon and the mu of the noise on means and mean squares of columns.
 
     The worst case is a record at its worst in every group of columns.
@@ -172,18 +262,22 @@ def share_of_parts(whole: Guarantee, parts: tuple[Guarantee, ...]) -> float:
 # -- noise on a vector that moves ---------------------------------------------------------------
 
 
-def _share(noise: NoiseLaw, target: Guarantee, moved: float) -> float:
+def share_of_distance(noise: NoiseLaw, target: Guarantee, moved: float) -> float:
     """The share of a claim that noise spends if the vector under it moves by this distance."""
     return share_of(target, *definition_of(noise).cost(noise, moved))
+
+
+def share_of_changes(noise: NoiseLaw, target: Guarantee, changes: list[FloatArray]) -> float:
+    """The share of a claim that noise on these changes spends."""
+    return share_of(target, *definition_of(noise).cost_of(noise, changes))
 
 
 def share_of(target: Guarantee, epsilon: float, mu: float) -> float:
     """The share of a claim that a pure release and a Gaussian one of this mu spend together."""
     match target:
         case SharedApproxDP():
-            mu, shown = math.hypot(mu, target.beside), special.expit(epsilon)
-            deltas = delta_of_gaussian(target.epsilon + np.array([-epsilon, epsilon]), mu)
-            return float(deltas @ [shown, 1 - shown] / target.delta)
+            law = NOTHING.with_choices(epsilon, -epsilon)
+            return law.delta(target.epsilon, math.hypot(mu, target.beside)) / target.delta
         case PureDP() | ApproxDP() if mu == 0:
             return epsilon / target.epsilon
         case ZCDP():
@@ -218,12 +312,8 @@ def least_epsilon(delta_at: Callable[[float], Any], delta: float, high: float) -
 
 
 def rho_of_pure(epsilon: float) -> float:
-    """The rho of a pure release: that of randomised response, over a grid of Renyi orders."""
-    orders = 1 + np.geomspace(1e-4, 1e4, 2001)
-    log_p = -np.log1p(np.exp(-epsilon))
-    log_q = log_p - epsilon
-    terms = np.stack([orders * log_p - (orders - 1) * log_q, orders * log_q - (orders - 1) * log_p])
-    return float((special.logsumexp(terms, axis=0) / (orders - 1) / orders).max())
+    """The rho of a pure release: that of randomised response."""
+    return NOTHING.with_choices(epsilon, -epsilon).rho()
 
 
 def share_of_choices(eta: float, times: int, target: Guarantee) -> float:
@@ -239,33 +329,9 @@ def share_of_choices(eta: float, times: int, target: Guarantee) -> float:
             return times * eta * eta / 8 / target.rho
         case ApproxDP():
             tilts = eta * np.linspace(0.02, 0.98, 49)
-            return max(_epsilon_of_two(t, eta, times, target.delta) for t in tilts) / target.epsilon
+            laws = (NOTHING.with_choices(tilt, tilt - eta, times) for tilt in tilts)
+            return max(law.epsilon(target.delta) for law in laws) / target.epsilon
     return math.inf
-
-
-def epsilon_beside(pure: float, eta: float, times: int, delta: float) -> float:
-    """A lower bound on the epsilon at delta of a pure release and choices of bounded range."""
-    return _epsilon_of_two(eta / 2, eta, times, delta, pure)
-
-
-def _epsilon_of_two(tilt: float, eta: float, times: int, delta: float, pure: float = 0.0) -> float:
-    """The epsilon at delta of choices between two options and a randomised response.
-
-    The log ratio of a choice is `tilt` or ``tilt - eta``; `pure` is the epsilon of the response.
-    """
-    # the probability of the first option under the second dataset
-    share = math.expm1(eta - tilt) / math.expm1(eta)
-    ups = np.arange(times + 1)
-    losses = times * (tilt - eta) + ups * eta
-    log_q = stats.binom.logpmf(ups, times, share)
-    truth = special.expit(pure)
-    chances = (np.exp(log_q + losses)[:, None] * [truth, 1 - truth]).ravel()
-    losses = (losses[:, None] + [pure, -pure]).ravel()
-
-    def delta_at(epsilon: float) -> Any:
-        return chances @ np.maximum(-np.expm1(np.minimum(epsilon - losses, 0.0)), 0.0)
-
-    return least_epsilon(delta_at, delta, times * eta + pure)
 
 
 # -- a tilt -------------------------------------------------------------------------------------

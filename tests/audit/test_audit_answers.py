@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from privatelr.audit.checks import Check
-from privatelr.audit.enumeration.answers import audit_answers
+from privatelr.audit.enumerated_answers import audit_answers
 
 
 @pytest.mark.parametrize("epsilon", [0.01, 10.0])

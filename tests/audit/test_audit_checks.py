@@ -18,7 +18,7 @@ from privatelr.audit.designs import (
     random_case,
     read_as_a_fit,
 )
-from privatelr.audit.enumeration.plays import follows
+from privatelr.audit.enumerated_choices import follows
 from privatelr.audit.recomputed import audit_noise
 from privatelr.audit.worth import epsilon_of_gaussian, share_of_choices, share_spent
 from privatelr.numerics import LOSSES

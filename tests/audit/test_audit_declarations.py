@@ -2,7 +2,7 @@
 
 import pytest
 
-from privatelr.audit.enumeration.answers import audit_declarations
+from privatelr.audit.enumerated_answers import audit_declarations
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 4.0])

@@ -30,11 +30,11 @@ from privatelr.audit.density.exact import (
     margins_of_most,
     tilt_losses,
 )
-from privatelr.audit.density.loss import PrivacyLossDistribution, loss_law, loss_of
+from privatelr.audit.density.loss import loss_law, loss_of
 from privatelr.audit.density.pairs import (
-    Pair,
     longest_row,
     pair_of,
+    pair_of_rows,
     pinned_boundary,
     random_pair,
     row_size,
@@ -42,6 +42,7 @@ from privatelr.audit.density.pairs import (
     straight_pair,
 )
 from privatelr.audit.density.search import deep_pair, search
+from privatelr.audit.worth import PrivacyLossDistribution
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.signed_rows import SignedRows, gradient, hessian, minimisers, solve_each
@@ -142,7 +143,7 @@ def test_minimisers_have_a_zero_gradient(loss):
             tilts = draw_many(calibration.noise, 300, rng(seed))
             w = minimisers(pair.first(), calibration.problem, tilts)
             left = gradient(pair.first(), calibration.problem, w) + tilts
-            size = np.abs(pair.counts).sum() * calibration.problem.radius
+            size = np.abs(pair.shared.counts).sum() * calibration.problem.radius
             assert np.abs(left).max() < 1e-11 * (size + np.abs(tilts).max())
 
 
@@ -272,7 +273,7 @@ def test_the_integrated_profile_is_the_known_one_where_the_loss_is_gaussian():
     noise = GaussianNoise(2, 5.0)
     calibration = bare(calibrated(ApproxDP(1.0, 1e-6)), noise=noise)
     pair = deep_pair(calibration)
-    mu = float(np.linalg.norm(pair.new - pair.old)) / noise.sd
+    mu = float(np.linalg.norm(pair.new.rows[0] - pair.old.rows[0])) / noise.sd
     law = loss_law(pair, calibration, rng())
     for epsilon in (0.1, 1.0, 2.0):
         assert law.delta(epsilon, 0.0) == pytest.approx(math.exp(log_delta(epsilon, mu)), rel=0.02)
@@ -416,7 +417,9 @@ def test_an_intercept_that_is_not_regularised_is_caught():
     fields = (getattr(honest.problem, name) for name in ("n", "d", "loss", "radius", "blocks"))
     free = FreeIntercept(*fields, honest.lambda_)
     a = math.sqrt(0.5)
-    pair = Pair(np.array([[1.0, 0.0]]), np.array([49.0]), np.array([a, a]), np.array([1.0, 0.0]))
+    pair = pair_of_rows(
+        np.array([[1.0, 0.0]]), np.array([49.0]), np.array([a, a]), np.array([1.0, 0.0])
+    )
     losses = [
         tilt_losses(pair, free, honest.noise, np.array([[k, -k]]))[0] for k in (10.0, 15.0, 20.0)
     ]
@@ -431,13 +434,13 @@ def test_rows_of_the_search_are_admissible():
         d = sum(block.size for block in blocks) or 2
         calibration = calibrated(PureDP(1.0), blocks=blocks, d=d, radius=radius_of(blocks or BOX))
         assert row_size(calibration, longest_row(calibration)) == pytest.approx(1)
-        assert row_size(calibration, search(calibration, rng(), 0).pair.old) <= 1 + 1e-12
+        assert row_size(calibration, search(calibration, rng(), 0).pair.old.rows[0]) <= 1 + 1e-12
         for seed in range(5):
             for pair in (
                 deep_pair(calibration),
                 random_pair(rng(seed), calibration),
             ):
-                rows = [*pair.rows, pair.old, pair.new]
+                rows = [*pair.shared.rows, pair.old.rows[0], pair.new.rows[0]]
                 assert max(row_size(calibration, row) for row in rows) <= 1 + 1e-12
                 assert pair.n <= calibration.problem.n
 
@@ -536,6 +539,6 @@ def test_neighbours_are_told_apart_whatever_their_order():
         np.array([[3.0, 4.0], [0.0, 0.0], [1.0, 2.0]]), np.array([2.0, 1.0, 4.0])
     )
     pair = pair_of(data, neighbour)
-    np.testing.assert_array_equal(pair.old, [1.0, 2.0])
-    np.testing.assert_array_equal(pair.new, [0.0, 0.0])
+    np.testing.assert_array_equal(pair.old.rows[0], [1.0, 2.0])
+    np.testing.assert_array_equal(pair.new.rows[0], [0.0, 0.0])
     assert pair.n == 7

@@ -9,22 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate
 
-from privatelr.audit.density.exact import tilt_losses
-from privatelr.audit.density.loss import ORDERS
-from privatelr.audit.density.pairs import Pair
+from privatelr.audit.density import exact
+from privatelr.audit.density.loss import loss_law
 from privatelr.audit.density.persons_and_classes import (
-    SignedPerson,
     adversarial,
-    audit_persons,
+    audit_changes,
     calibrated,
-    person_law,
-    person_loss,
+    log_ratio_at,
     worst_person,
     worst_under_gaussian,
 )
 from privatelr.audit.neighbouring_tables import audit_persons_of_fits
+from privatelr.audit.worth import ORDERS
 from privatelr.design import shares_of
 from privatelr.mechanisms.calibration import GAUSSIAN, pure
+from privatelr.mechanisms.signed_rows import SignedRows
 from privatelr.numerics import LOSSES
 from privatelr.privacy import REPLACE_PERSON, ZCDP, ApproxDP, PureDP, renyi
 from privatelr.privacy.person_tilt import mean_excess
@@ -32,19 +31,10 @@ from privatelr.privacy.person_tilt import mean_excess
 LOGISTIC = LOSSES["logistic"]
 
 
-def test_a_person_of_one_record_has_the_loss_of_a_record():
-    """The search for persons and the search for records share the law of the noise only."""
-    made = calibrated(LOGISTIC, PureDP(1.0, REPLACE_PERSON), 3, 2.0)
-    shared, old, new, w = adversarial(made, np.array([0.3]), np.array([-1.0]), 1)
-    pair = Pair(shared.rows, shared.counts, old.rows[0], new.rows[0])
-    expected = tilt_losses(pair, made.problem, made.noise, w[None])[0]
-    assert person_loss(made, shared, old, new, w) == pytest.approx(expected, rel=1e-9)
-
-
 def test_equal_records_of_one_person_have_the_loss_of_one_record():
     made = calibrated(LOGISTIC, PureDP(1.0, REPLACE_PERSON), 2, 2.0)
-    one = person_loss(made, *adversarial(made, np.array([0.0]), np.array([-1.0]), 1))
-    four = person_loss(made, *adversarial(made, np.zeros(4), np.full(4, -1.0), 1))
+    one = log_ratio_at(made, *adversarial(made, np.array([0.0]), np.array([-1.0]), 1))
+    four = log_ratio_at(made, *adversarial(made, np.zeros(4), np.full(4, -1.0), 1))
     assert four == pytest.approx(one, rel=1e-6)
 
 
@@ -108,8 +98,8 @@ def test_renyi_divergences_of_persons_are_bounded(name, rho):
     ratios = {}
     for size in (1, 2, 4):
         angles = np.linspace(-0.4, 0.4, size)
-        *persons, _ = adversarial(made, angles, np.full(size, -60.0), 1, turns=0.0)
-        law = person_law(made, *persons, np.random.default_rng(1))
+        pair, _ = adversarial(made, angles, np.full(size, -60.0), 1, turns=0.0)
+        law = loss_law(pair, made, np.random.default_rng(1))
         for order in ORDERS[1:]:
             known = renyi(tilt, order) - tilt.curvature_cost
             ratios[size, order] = law.divergence(order) / known
@@ -153,16 +143,16 @@ def test_a_person_pulls_at_most_as_far_as_a_row():
     rng = np.random.default_rng(7)
     rows = rng.standard_normal((4, 3))
     rows /= np.linalg.norm(rows, axis=1)[:, None]
-    person = SignedPerson(rows, shares_of(np.full(4, 4), 1))
+    person = SignedRows(rows, shares_of(np.full(4, 4), 1))
     assert all(
-        np.linalg.norm(person.pull(LOGISTIC, w[None])) <= 1
+        np.linalg.norm(exact.pull(person, LOGISTIC, w[None])) <= 1
         for w in 50 * rng.standard_normal((500, 3))
     )
 
 
 def test_planted_losses_that_are_no_numbers_are_no_verdict_of_ok(monkeypatch):
     """Python's ``max`` keeps a number beside NaN, and a search steps over it."""
-    monkeypatch.setattr(SignedPerson, "pull", lambda self, loss, w: np.full_like(w, math.nan))
-    checks = list(audit_persons(1.0, np.random.default_rng(3), [LOGISTIC]))
+    monkeypatch.setattr(exact, "pull", lambda data, loss, w: np.full_like(w, math.nan))
+    checks = list(audit_changes(1.0, np.random.default_rng(3), "persons, logistic, free*"))
     assert all(check.verdict.startswith("could not be audited") for check in checks)
     assert not any(check.holds for check in checks)

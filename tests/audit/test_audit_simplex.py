@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from privatelr.audit.enumeration import plays
-from privatelr.audit.enumeration.tiny_cases import (
+from privatelr.audit import enumerated_choices
+from privatelr.audit.enumerated_choices import (
     exact_minimiser,
     histograms_of,
 )
@@ -29,8 +29,8 @@ def test_releases_of_another_law_are_seen(monkeypatch):
     def early(rows, calibration, randomness):
         return release_simplex(rows, replace(calibration, tolerance=1e6), randomness)
 
-    monkeypatch.setattr(plays.simplex, "release_simplex", early)
-    found = [*plays.audit_plays(np.random.default_rng(1), 1.0, 1)]
+    monkeypatch.setattr(enumerated_choices.simplex, "release_simplex", early)
+    found = [*enumerated_choices.audit_plays(np.random.default_rng(1), 1.0, 1)]
     (check,) = (check for check in found if "draws from the simplex" in check.subject)
     assert check.verdict == "VIOLATION"
 

@@ -36,9 +36,15 @@ from privatelr.audit.density.loss import (
     scale_change,
     scale_loss,
 )
-from privatelr.audit.density.pairs import Pair, pair_of, random_pair, right_pair, signed_rows
+from privatelr.audit.density.pairs import (
+    pair_of,
+    pair_of_rows,
+    random_pair,
+    right_pair,
+    signed_rows,
+)
 from privatelr.audit.density.search import search
-from privatelr.audit.fits import audit_staged_fits
+from privatelr.audit.neighbouring_tables import audit_formulas
 from privatelr.audit.run_audit import SCALE_BESIDE, audit_one
 from privatelr.audit.sampling import draws_and_releases
 from privatelr.audit.sampling.lower_bounds import observe
@@ -71,6 +77,10 @@ SPENDS = {
 }
 NUMBER = ColumnGroup(1, "number")
 GROUPS = (NUMBER, ColumnGroup(3, "indicators"), ColumnGroup(4, "product", 1.4, 1.0))
+
+
+def share_of_scale(scale):
+    return worth.share_of(scale.target, *worth.scale_spends(scale))
 
 
 def rng(seed=0):
@@ -237,7 +247,7 @@ def test_orthogonal_records_attain_the_sensitivity(loss, target):
     for d, radius in itertools.product((2, 3, 5), (0.1, 1.0, 12.0)):
         moments = moments_under(loss, d=d, radius=radius, target=target)
         old, new = radius * np.eye(2, d)
-        found = moments_loss(Pair(np.zeros((1, d)), np.ones(1), old, new), moments)
+        found = moments_loss(pair_of_rows(np.zeros((1, d)), np.ones(1), old, new), moments)
         assert 1 - 2e-6 <= found.ratio <= 1
 
 
@@ -249,7 +259,7 @@ def test_the_search_over_the_coefficients_finds_their_worst(loss):
     margins = np.array(list(itertools.product(edge, edge)))
     for angle in (0.3, 1.2, 2.0, 3.0):
         old, new = np.array([1.0, 0.0]), np.array([math.cos(angle), math.sin(angle)])
-        pair = Pair(np.zeros((1, 2)), np.ones(1), old, new)
+        pair = pair_of_rows(np.zeros((1, 2)), np.ones(1), old, new)
         w = np.linalg.solve(np.array([old, new]), margins.T).T
         grid = query_distance(pair, moments, w).max() * moments.noise.rate
         assert moments_loss(pair, moments).found >= grid * (1 - 1e-6)
@@ -297,7 +307,7 @@ def test_moments_at_the_minimiser_have_no_such_sensitivity():
     along = problem.radius * np.eye(1, 2)[0]
     ahead = problem.penalty * (1 - problem.loss.h) / problem.radius**2 - 0.5
     counts = np.array([(n - 1 + ahead) / 2 + 0.5, (n - 1 - ahead) / 2 - 0.5])
-    pair, none = Pair(np.array([along, -along]), counts, -along, along), np.zeros((1, 2))
+    pair, none = pair_of_rows(np.array([along, -along]), counts, -along, along), np.zeros((1, 2))
     private = [
         query(side, plan.moments, minimisers(side, problem, none))
         for side in (pair.first(), pair.second())
@@ -330,8 +340,8 @@ def test_the_scale_spends_its_claim(groups, target):
         scale = calibrate_scale(ScaleFacts(n, groups, True, 0.03), target)
         # a product of several columns has no records that attain its bound
         least = 0.75 if groups is GROUPS and isinstance(target, ZCDP) else 0.999
-        assert least < worth.share_of_scale(scale) <= 1
-        assert worth.share_of_scale(louder(scale, 2.0)) > 1.5
+        assert least < share_of_scale(scale) <= 1
+        assert share_of_scale(louder(scale, 2.0)) > 1.5
 
 
 @pytest.mark.parametrize("target", [PureDP(0.5), ZCDP(0.1), ApproxDP(0.5, 1e-6)], ids=str)
@@ -451,10 +461,10 @@ def test_two_tables_under_a_scale_far_out_are_told_apart_no_better_than_claimed(
     fit = dpsvm("y ~ 0 + u + v", frame, bounds=BOUNDS, do_scale="private", eps=1.0)
     calibration, values = fit.calibration, np.array([9e3, 0.0, 0.5, 0.02])
     pair = pair_of(mapped(fit, frame, values), mapped(fit, other, values))
-    assert np.linalg.norm(pair.old) == pytest.approx(calibration.problem.radius, rel=1e-6)
-    np.testing.assert_allclose(pair.old, -pair.new)
+    assert np.linalg.norm(pair.old.rows[0]) == pytest.approx(calibration.problem.radius, rel=1e-6)
+    np.testing.assert_allclose(pair.old.rows[0], -pair.new.rows[0])
     # both records have the whole slope at this output
-    output = (0.5 + 1e-7) * pair.old / float(pair.old @ pair.old)
+    output = (0.5 + 1e-7) * pair.old.rows[0] / float(pair.old.rows[0] @ pair.old.rows[0])
     assert 0.9 < loss_of(pair, calibration, output[None]).ratio <= 1 + 1e-9
 
 
@@ -481,7 +491,10 @@ def test_a_fit_with_inference_counts_as_all_it_shows():
 
 @pytest.mark.parametrize("epsilon", [0.05])
 def test_every_claim_of_fits_holds_and_stages_attain_their_parts(epsilon):
-    found = list(audit_staged_fits(epsilon))
+    found = [
+        *audit_formulas(epsilon, "* with *"),
+        *audit_formulas(epsilon, "counts of scores*"),
+    ]
     assert [str(check) for check in found if not check.holds] == []
     shares = {check.subject: check.found / check.allowed for check in found}
     assert min(share for subject, share in shares.items() if "over the claim" in subject) > 0.999

@@ -7,18 +7,17 @@ import pytest
 from achieved_guarantees import achieved
 
 from privatelr.audit.density.exact import tilt_losses
-from privatelr.audit.density.pairs import Pair
+from privatelr.audit.density.pairs import Pair, pair_of_rows
 from privatelr.audit.density.persons_and_classes import (
-    SignedPerson,
     adversarial,
     calibrated,
-    loss_of_move,
-    loss_of_spread,
-    person_loss,
+    log_ratio_at,
+    loss_of_strata,
     worst_move,
     worst_spread,
 )
 from privatelr.mechanisms import Problem
+from privatelr.mechanisms.signed_rows import SignedRows
 from privatelr.mechanisms.stages.histogram import L1_SENSITIVITY, L2_SENSITIVITY
 from privatelr.mechanisms.stages.matrices import moments_balance, moments_sensitivity
 from privatelr.numerics import LOSSES
@@ -49,20 +48,19 @@ def test_a_record_that_moves_loses_as_much_as_one_that_is_replaced():
 def test_strata_are_one_fit_of_longer_rows():
     """The loss of two fits is that of one fit, in which records have a block for each stratum."""
     made = calibrated(LOGISTIC, PureDP(1.0), 2, 3.0, touched=2)
-    shared, old, new, w = adversarial(made, np.array([0.2]), np.array([-0.7]), 1)
-    nobody = SignedPerson(np.zeros((1, 2)), np.ones(1))
-    apart = person_loss(made, shared, old, nobody, w) + person_loss(made, shared, nobody, new, w)
+    both_ends, w = adversarial(made, np.array([0.2]), np.array([-0.7]), 1)
+    nobody = SignedRows(np.zeros((1, 2)), np.ones(1))
+    shared, old, new = both_ends.shared, both_ends.old, both_ends.new
+    ends = Pair(shared, old, nobody), Pair(shared, nobody, new)
+    apart = sum(log_ratio_at(made, end, w) for end in ends)
     both = np.kron(np.eye(2), shared.rows)  # the rows of either stratum, in its own block
     counts = np.concatenate([shared.counts, shared.counts])
     first, second = np.append(old.rows[0], np.zeros(2)), np.append(np.zeros(2), new.rows[0])
     noise, stacked = GaussianNoise(4, 3.0), replace(made.problem, d=4)
-    pair, at = Pair(both, counts, first, second), np.tile(w, 2)[None]
+    pair, at = pair_of_rows(both, counts, first, second), np.tile(w, 2)[None]
     joint = tilt_losses(pair, stacked, noise, at)[0]
     gaussian = replace(made, noise=GaussianNoise(2, 3.0))
-    parts = [
-        person_loss(gaussian, shared, old, nobody, w),
-        person_loss(gaussian, shared, nobody, new, w),
-    ]
+    parts = [log_ratio_at(gaussian, end, w) for end in ends]
     assert sum(parts) == pytest.approx(joint, rel=1e-9)
     assert apart < 1.0
 
@@ -78,7 +76,7 @@ def test_a_person_in_several_strata_keeps_the_claim_and_attains_it(loss, small):
         made = calibrated(loss, PureDP(1.0, REPLACE_PERSON), 2, small, touched=strata)
         assert 0.85 < worst_spread(made, strata) <= 1
     if small == 1:  # were weights those of each stratum by itself, there would be four persons
-        whole = loss_of_spread(made, np.ones(1), np.full(1, -30.0))
+        whole = loss_of_strata(made, np.full(1, -30.0), np.ones(1), np.ones(1))
         assert 4 * whole > 3
 
 
@@ -86,7 +84,7 @@ def test_two_shields_are_counted():
     made = calibrated(LOGISTIC, PureDP(1.0), 2, 1.0, touched=2)
     one = replace(made, problem=replace(made.problem, touched=1))
     assert made.distance == 2 * one.distance
-    assert loss_of_move(made, -30.0) > 0.99
+    assert loss_of_strata(made, np.full(2, -30.0), *np.eye(2)) > 0.99
 
 
 def added(rng, strata, loss, eta):

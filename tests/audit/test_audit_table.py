@@ -130,8 +130,8 @@ def test_what_raises_is_a_verdict_and_never_a_traceback(monkeypatch):
     """Of every mechanism there is a line, and none of what the error said."""
     for key, honest in MECHANISMS.items():
         monkeypatch.setitem(MECHANISMS, key, Mechanism(breaking, honest.release))
-    monkeypatch.setattr("privatelr.audit.enumeration.tiny_cases.calibrate_simplex", breaking)
-    monkeypatch.setattr("privatelr.audit.enumeration.tiny_cases.calibrate_program", breaking)
+    monkeypatch.setattr("privatelr.selection.simplex.calibrate_simplex", breaking)
+    monkeypatch.setattr("privatelr.selection.multiplicative_weights.calibrate_program", breaking)
     seen = []
     found = audit.run(effort=replace(BRIEF, formulas=1), rng=rng(), report=seen.append)
     assert not found.ok
@@ -141,7 +141,7 @@ def test_what_raises_is_a_verdict_and_never_a_traceback(monkeypatch):
     assert {row.buys for row in found.rows} == {"coefficients", "scale", "inference", "choices"}
     failed = {check.part for check in found.checks if check.verdict == why}
     parts = {"rows", "formula", "offset", "weights", "persons", "strata", "noise", "release"}
-    parts |= {"classes", "draws", "long", "source"}
+    parts |= {"choices", "classes", "draws", "long", "source"}
     assert failed == {*parts, "ledger"}
     text = str(found)
     assert why in text

@@ -14,6 +14,7 @@ from frames_for_laws import ONE_STAGE
 
 from privatelr import audit
 from privatelr.audit.density.exact import tilt_losses
+from privatelr.audit.density.pairs import pair_of_rows
 from privatelr.privacy import ZCDP
 
 dplr, huber = ONE_STAGE["dplr"], ONE_STAGE["dpsvm"]
@@ -182,7 +183,7 @@ def test_planted_bug_is_caught(model, bounds):
 def check_large_intercept(problem, noise):
     """Loss at large intercepts with slopes that make up for them, where both records are flat."""
     a = np.sqrt(0.5)
-    pair = audit.Pair(
+    pair = pair_of_rows(
         np.array([[1.0, 0.0]]), np.array([49.0]), np.array([a, a]), np.array([1.0, 0.0])
     )
     outputs = np.array([[k, -k] for k in (-20.0, -10.0, 10.0, 15.0, 20.0)])

@@ -20,7 +20,7 @@ import privatelr.numerics.rows.row_bounds
 import privatelr.numerics.rows.sparse_rows
 from privatelr import PrivacyWarning, SchemaWarning, audit, dplr, dpsvm
 from privatelr.audit.density.exact import tilt_losses
-from privatelr.audit.density.pairs import Pair, row_size
+from privatelr.audit.density.pairs import pair_of_rows, row_size
 from privatelr.audit.density.search import search
 from privatelr.design import (
     plan_design,
@@ -278,7 +278,7 @@ def test_the_exact_loss_is_attained_and_not_exceeded(loss):
 def attacked(calibration, row):
     """The exact loss between a record and its opposite, where both have the whole slope."""
     old = np.asarray(row)
-    pair = Pair(-old[None], np.array([2.0]), old, -old)
+    pair = pair_of_rows(-old[None], np.array([2.0]), old, -old)
     w = BEND * old / float(old @ old)
     (found,) = tilt_losses(pair, calibration.problem, calibration.noise, w[None])
     return abs(float(found))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from privatelr.audit.enumeration.answers import law_of_flips
+from privatelr.audit.enumerated_answers import law_of_flips
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms import candidate_choice
 from privatelr.mechanisms.candidate_choice import (

@@ -27,7 +27,7 @@ from privatelr import (
     load,
     to_zcdp,
 )
-from privatelr.audit.enumeration.answers import law_of_flips
+from privatelr.audit.enumerated_answers import law_of_flips
 from privatelr.mechanisms.candidate_choice import calibrate_choice
 from privatelr.results import predict
 from privatelr.results.answers import scored_records

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from privatelr.audit.enumeration import plays, tiny_cases
+from privatelr.audit import enumerated_choices
 from tests.audit.mutations import GROUPS
 from tests.audit.mutations.planted import CHOICES, SIMPLEX
 
@@ -14,8 +14,12 @@ BUGS += [bug for bug in GROUPS["choices"] if bug.looks[0].name.startswith("noise
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_no_claim_is_exceeded_and_the_cases_say_something(epsilon):
     rng = np.random.default_rng(1)
-    assert [str(check) for check in plays.audit_plays(rng, epsilon, 2) if not check.holds] == []
-    rows = tiny_cases.audit_programs(epsilon, rng, 4) + tiny_cases.audit_simplex(epsilon, rng, 4)
+    assert [
+        str(check) for check in enumerated_choices.audit_plays(rng, epsilon, 2) if not check.holds
+    ] == []
+    rows = enumerated_choices.audit_programs(epsilon, rng, 4) + enumerated_choices.audit_simplex(
+        epsilon, rng, 4
+    )
     assert [str(row) for row in rows if not row.holds] == []
     assert len(rows) == 8 + 12
     assert min(row.ratio for row in rows if row.claim == f"epsilon = {epsilon:g}") > 0.2

@@ -1,15 +1,17 @@
 """Linear programs by multiplicative weights: a naive loop, all paths of tiny cases, refusals."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 from scipy import optimize, sparse
 
 from privatelr import ArgumentError, GuaranteeError, NonPrivate, PureDP
-from privatelr.audit.enumeration.discrete import (
+from privatelr.audit.enumerated_choices import (
+    all_paths,
+    laws_of_columns,
     loss_of_outcomes,
-    path_log_probabilities,
 )
 from privatelr.numerics.rows import EntryRows
 from privatelr.privacy import ZCDP, ApproxDP, BoundedRangeEvent
@@ -23,6 +25,13 @@ from privatelr.selection.multiplicative_weights import (
 
 CLAIMS = [PureDP(1.0), ZCDP(0.5), ApproxDP(1.0, 0.01)]
 USUAL = ApproxDP(1.0, 1e-6)
+
+
+def path_log_probabilities(rows, calibration):
+    """Log probabilities of all paths, of shape ``(2 d,) * rounds``."""
+    laws = partial(laws_of_columns, rows, calibration)
+    found = all_paths(laws, 2 * rows.d, calibration.rounds)
+    return found.reshape((2 * rows.d,) * calibration.rounds)
 
 
 def made(n=300, d=6, seed=0, dense=1.0):

@@ -10,7 +10,7 @@ import pytest
 from scipy import special, stats
 
 from privatelr import dpsimplex
-from privatelr.audit.enumeration.tiny_cases import exact_minimiser, histograms_of, log_chances
+from privatelr.audit.enumerated_choices import exact_minimiser, histograms_of, log_chances
 from privatelr.errors import GuaranteeError, NoRelease
 from privatelr.numerics import Huber, Logistic
 from privatelr.numerics.rows import EntryRows

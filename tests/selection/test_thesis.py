@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from printed_thesis import dmw_svm_thesis
 from scipy import sparse
 
 from privatelr import PureDP
@@ -12,7 +13,7 @@ from privatelr.numerics import Huber
 from privatelr.numerics.rows import DenseRows, EntryRows
 from privatelr.privacy.noise import SeededRandomness, SystemRandomness
 from privatelr.privacy.noise.exponential_mechanism import Gumbel
-from privatelr.selection.thesis import dmw_svm_thesis, true_epsilon
+from privatelr.selection.thesis import true_epsilon
 
 
 @pytest.mark.parametrize(

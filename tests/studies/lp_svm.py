@@ -41,7 +41,7 @@ from privatelr.selection.multiplicative_weights import (
     calibrate_program,
     release_program,
 )
-from privatelr.selection.thesis import dmw_svm_thesis
+from tests.support.printed_thesis import dmw_svm_thesis
 
 from .high_dimension import first_coordinates
 from .stored import store
@@ -49,8 +49,8 @@ from .stored import store
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from privatelr.selection.thesis import ThesisFit
     from privatelr.types import FloatArray, IntArray
+    from tests.support.printed_thesis import ThesisFit
 
 H = 0.5
 DELTA = 1e-6

@@ -44,27 +44,30 @@ _SMALLEST = 1e-300
 
 
 def tilt_losses(pair: Pair, problem: Problem, noise: NoiseLaw, w: FloatArray) -> FloatArray:
-    """Log ratio ``(m,)`` of the densities of the minimiser at w, old record over new.
+    """Log ratio ``(m,)`` of the densities of the minimiser at w, old records over new ones.
 
-    The difference of the tilts is computed from the two records alone, and the ratio of the
-    determinants from two terms of rank one (Lemma 1). So large sums over the shared records cause
-    no rounding errors in the ratio.
+    The difference of the tilts is computed from these records alone, and so is the ratio of the
+    determinants (Lemma 1). So large sums over the shared records cause no rounding errors in the
+    ratio.
     """
-    shared, loss = pair.shared(), problem.loss
-    before, after = pair.change().margins(w).T
-    pulled, pulls = record_gradients(pair, loss, w)
-    b, change = -gradient(shared, problem, w) - pulled, pulls - pulled
-    records = np.broadcast_to(np.column_stack([pair.old, pair.new]), (len(w), pair.d, 2))
-    solved = solve_each(hessian(shared, problem, w), records)
-    old = np.log1p(loss.curvature(before) * (solved[:, :, 0] @ pair.old))
-    new = np.log1p(loss.curvature(after) * (solved[:, :, 1] @ pair.new))
-    return np.asarray(log_ratios(noise, b, change) + old - new)
+    loss = problem.loss
+    pulled, pulls = pull(pair.old, loss, w), pull(pair.new, loss, w)
+    b, others = -gradient(pair.shared, problem, w) - pulled, hessian(pair.shared, problem, w)
+    before, after = (_log_det(rows, loss, w, others) for rows in (pair.old, pair.new))
+    return np.asarray(log_ratios(noise, b, pulls - pulled) + before - after)
 
 
-def record_gradients(pair: Pair, loss: Loss, w: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Gradients ``(m, d)`` of the losses of the old and of the new record at each w."""
-    slopes = loss.slope(pair.change().margins(w)) / pair.sizes[-2:]
-    return slopes[:, :1] * pair.old, slopes[:, 1:] * pair.new
+def pull(data: SignedRows, loss: Loss, w: FloatArray) -> FloatArray:
+    """The gradients ``(m, d)`` of the losses of all records at each w."""
+    return np.asarray(loss.slope(data.margins(w)) * data.counts / data.sizes @ data.rows)
+
+
+def _log_det(data: SignedRows, loss: Loss, w: FloatArray, others: FloatArray) -> FloatArray:
+    """What the curvature of records adds to the log determinants of matrices ``(m, d, d)``."""
+    bend = np.sqrt(loss.curvature(data.margins(w)) * data.counts)
+    root = bend[:, :, None] * data.rows
+    inner = root @ solve_each(others, np.swapaxes(root, 1, 2))
+    return np.asarray(np.linalg.slogdet(np.eye(len(data.rows)) + inner)[1])
 
 
 def log_ratios(noise: NoiseLaw, b: FloatArray, change: FloatArray) -> FloatArray:
@@ -174,10 +177,11 @@ def telling_margins(pair: Pair, calibration: MomentsCalibration) -> tuple[FloatA
     scores = (np.hypot(bend, steep), bend + steep, bend, steep, bend - steep, steep - bend)
     single = np.unique([*(most(margins, score) for score in scores), _FLAT])
     each = np.stack(np.meshgrid(single, single), axis=-1).reshape(-1, 2)
-    both = pair.old @ pair.new
-    squares = [max(float(row @ row), _SMALLEST) for row in (pair.old, pair.new)]
+    ends = pair.change()
+    both = ends.rows[0] @ ends.rows[1]
+    squares = [max(float(row @ row), _SMALLEST) for row in ends.rows]
     along_old = np.column_stack([single, single * both / squares[0]])
     along_new = np.column_stack([single * both / squares[1], single])
-    back = np.linalg.pinv(np.array([pair.old, pair.new])).T
-    found = np.vstack([each, along_old, along_new]) - pair.shifts[-2:]
+    back = np.linalg.pinv(ends.rows).T
+    found = np.vstack([each, along_old, along_new]) - ends.shifts
     return found, np.asarray(back)

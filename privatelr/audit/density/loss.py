@@ -23,18 +23,19 @@ from typing import Any
 import numpy as np
 from scipy import optimize
 
-from privatelr.audit.checks import number
+from privatelr.audit.checks import UNITS, claimed_number, number
 from privatelr.audit.density import exact
-from privatelr.audit.density.exact import (
-    Charge,
-    centres,
-    log_ratios,
-    record_gradients,
-    tilt_losses,
-)
+from privatelr.audit.density.exact import Charge, centres, log_ratios, tilt_losses
 from privatelr.audit.density.pairs import Pair
-from privatelr.audit.worth import delta_of_gaussian, share_of, share_of_choices
-from privatelr.errors import GuaranteeError
+from privatelr.audit.worth import (
+    ORDERS,
+    PrivacyLossDistribution,
+    counts_spend,
+    share_of,
+    share_of_changes,
+    share_of_choices,
+    share_of_distance,
+)
 from privatelr.mechanisms import Problem, StagedCalibration
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.request import LENGTHS
@@ -43,8 +44,8 @@ from privatelr.mechanisms.stages.histogram import HistogramCalibration
 from privatelr.mechanisms.stages.lengths import LengthCalibration
 from privatelr.mechanisms.stages.matrices import MomentsCalibration
 from privatelr.mechanisms.stages.scale import ScaleCalibration
-from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, SharedApproxDP, to_zcdp
-from privatelr.privacy.noise import NoiseLaw, draw_many, log_delta
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, to_zcdp
+from privatelr.privacy.noise import NoiseLaw, draw_many
 from privatelr.types import ColumnGroup, FloatArray
 
 SLACK = 1e-6
@@ -123,34 +124,15 @@ class PrivacyLoss:
         verdict = "ok" if self.holds else "VIOLATION"
         shield = f" (with {self.shield:.3g} for the approximate minimum)" if self.shield else ""
         line = (
-            f"{_UNITS[type(self.claim)]} {self.found:.6g}{shield} "
+            f"{UNITS[type(self.claim)]} {self.found:.6g}{shield} "
             f"on this pair, claim {self.claimed:.6g}, ratio {self.ratio:.4f}: {verdict}"
         )
         alone = ", ".join(f"{part.of} {part.ratio:.4f}" for part in self.parts)
         return f"{line}\nalone, over their parts of the claim: {alone}" if alone else line
 
 
-_UNITS = {PureDP: "epsilon", ZCDP: "rho", ApproxDP: "delta", SharedApproxDP: "delta"}
-"""A loss is compared with this attribute of its claim."""
-
-
-def claimed_number(claim: Guarantee) -> float:
-    """The number of a claim that a loss is compared with: its epsilon, rho or delta."""
-    if type(claim) not in _UNITS:
-        raise no_claim(claim)
-    number: float = getattr(claim, _UNITS[type(claim)])
-    return number
-
-
-def no_claim(claim: Guarantee) -> GuaranteeError:
-    """Return the error for a release without a guarantee, which cannot be audited."""
-    return GuaranteeError(f"audit: there is no claim to check, the guarantee is {claim}.")
-
-
 # -- the law of the loss ---------------------------------------------------------------------
 
-ORDERS = (1.0, 1.1, 1.5, 2.0, 3.0, 5.0)
-"""A zCDP claim is checked at these Renyi orders; order 1 is the Kullback-Leibler divergence."""
 FINE, _COARSE = 0.05, 0.8
 """The grid along the direction has the first step, and the grid across it the second, in standard
 deviations of the noise."""
@@ -165,65 +147,14 @@ _DRAWS = 50_000
 """A noise law that is not Gaussian is sampled with this number of draws."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PrivacyLossDistribution:
-    """A discrete law of the privacy loss.
-
-    Attributes
-    ----------
-    losses, weights : ndarray of shape (m,)
-        Values of the loss, and their probabilities.
-    error : float
-        The standard error of the mean of a variable with standard deviation one. It is 0 if the
-        law is an integral and not a sample.
-    """
-
-    losses: FloatArray
-    weights: FloatArray
-    error: float = 0.0
-
-    def delta(self, epsilon: float, mu: float) -> float:
-        """Delta at epsilon after composition with a further Gaussian release of ratio `mu`."""
-        rest = epsilon - self.losses
-        kept = delta_of_gaussian(rest, mu) if mu > 0 else -np.expm1(np.minimum(rest, 0.0))
-        return float(self.weights @ kept)
-
-    def rho(self) -> float:
-        """Largest ratio of a Renyi divergence to its order; a lower bound if the law is sampled."""
-        return max(self.divergence(order) / order for order in ORDERS)
-
-    def divergence(self, order: float) -> float:
-        """``log E exp((a - 1) loss) / (a - 1)``, and ``E loss`` at order 1.
-
-        The mean of ``exp(-loss)`` is one, so a multiple of ``exp(-loss) - 1`` may be added to the
-        terms. It cancels the part that is linear in the loss, and with it most of the variance.
-        """
-        excess = order - 1
-        if excess == 0:
-            return max(0.0, self._mean(self.losses + np.expm1(-self.losses)))
-        with np.errstate(over="ignore"):
-            terms = np.expm1(excess * self.losses) + excess * np.expm1(-self.losses)
-        return math.log1p(max(0.0, self._mean(terms))) / excess
-
-    def _mean(self, terms: FloatArray) -> float:
-        """The weighted mean of terms, less four standard errors."""
-        seen = self.weights > 0  # a weight may be zero where a term is infinite
-        with np.errstate(over="ignore"):
-            mean = float(self.weights[seen] @ terms[seen])
-            if self.error == 0 or math.isinf(mean):
-                return mean
-            spread = math.sqrt(float(self.weights @ (terms / mean - 1) ** 2)) if mean else 0.0
-        return mean - 4 * self.error * spread * abs(mean)
-
-
 LossOfNoise = Callable[[FloatArray], FloatArray]
 """A function from noise ``(m, d)`` to the privacy losses ``(m,)`` of what is released with it."""
 
 
 def loss_law(
-    pair: Pair, calibration: Calibration, rng: np.random.Generator
+    pair: Pair, calibration: Calibration, rng: np.random.Generator, step: float = FINE
 ) -> PrivacyLossDistribution:
-    """The law of the loss of coefficients, old record over new, under the first dataset.
+    """The law of the loss of coefficients, old records over new, under the first dataset.
 
     Under objective perturbation it is the loss of the tilted minimiser without the shield. Under
     output perturbation it is the loss of noise on the minimiser, where the distance between the
@@ -250,11 +181,11 @@ def loss_law(
         furthest = float(np.linalg.norm(shift)) / noise.scale
         return integrated(loss_of_noise, noise, -shift, furthest, rng)
     w = minimisers(pair.first(), problem, noise.scale * rng.standard_normal((200, pair.d)))
-    old, new = record_gradients(pair, problem.loss, w)
+    old, new = (exact.pull(record, problem.loss, w) for record in (pair.old, pair.new))
     change = new - old
     # a Renyi divergence of order a weighs losses by a density that is shifted by a times 2 m
-    furthest = 2 * problem.loss.slope_bound * problem.radius / noise.scale
-    return integrated(loss_of_noise, noise, change.mean(axis=0), furthest, rng)
+    furthest = 2 * problem.reach / noise.scale
+    return integrated(loss_of_noise, noise, change.mean(axis=0), furthest, rng, step)
 
 
 def integrated(
@@ -309,10 +240,12 @@ def loss_of(pair: Pair, calibration: Calibration, outputs: FloatArray | None = N
     if calibration.placement == "output":
         first, second = exact.centres(pair, problem)
         distance = float(np.linalg.norm(first - second)) + calibration.distance
-        found = shown(calibration.noise, claim, distance)
-        return PrivacyLoss(claim, found, found, claimed_number(claim))
+        share = share_of_distance(calibration.noise, claim, distance)
+        return _alone("coefficients", claim, share)
     if not isinstance(claim, PureDP):
-        return loss_of_laws(laws_of(pair, calibration), calibration)
+        rng = np.random.default_rng(SEED)
+        laws = [loss_law(way, calibration, rng) for way in (pair, pair.swapped())]
+        return loss_of_laws(laws, calibration)
     starts = [*([] if outputs is None else [outputs]), places(pair, calibration)]
     ways = [exact.likelihood_ratio(calibration, way) for way in (pair, pair.swapped())]
     return _with_shield(calibration, *climb(ways, starts, problem))
@@ -323,25 +256,6 @@ def loss_at(pair: Pair, calibration: Calibration, w: FloatArray) -> PrivacyLoss:
     return _with_shield(
         calibration, abs(float(exact.likelihood_ratio(calibration, pair)(w[None])[0])), w
     )
-
-
-def shown(noise: NoiseLaw, claim: Guarantee, distance: float) -> float:
-    """The loss of noise on two vectors at a distance, in the unit of the claim.
-
-    Under Laplace noise the log ratio is largest far out along the difference of the vectors, where
-    it is the norm of that difference. Under Gaussian noise the loss depends only on the distance
-    over the standard deviation.
-    """
-    pure = -noise.log_density(distance * np.eye(1, noise.dimension)[0])
-    match claim, noise.is_pure:
-        case PureDP(), _:
-            return pure
-        case ZCDP(), False:
-            return (distance / noise.scale) ** 2 / 2
-        case ZCDP(), True:
-            return to_zcdp(PureDP(pure)).rho if pure > 0 else 0.0
-    epsilon, beside = (claim.epsilon, claim.beside) if isinstance(claim, ApproxDP) else (0.0, 0.0)
-    return math.exp(log_delta(epsilon, math.hypot(distance / noise.scale, beside)))
 
 
 def _with_shield(calibration: Calibration, tilt: float, w: FloatArray) -> PrivacyLoss:
@@ -381,7 +295,7 @@ def places(pair: Pair, calibration: Calibration) -> FloatArray:
     middles = exact.centres(pair, calibration.problem)
     directions = [*rng.standard_normal((60, d)), *middles]
     if d > 1:
-        basis = np.linalg.qr(np.column_stack([pair.old, pair.new, np.eye(d)]))[0]
+        basis = np.linalg.qr(np.vstack([pair.old.rows, pair.new.rows, np.eye(d)]).T)[0]
         lean = 10.0 ** rng.uniform(-3, 0, size=(60, 1)) * rng.standard_normal((60, d))
         directions += [*(basis[:, d - 1] + lean), *(-basis[:, d - 1] + lean)]
     sizes = 10.0 ** rng.uniform(-2, 3, size=(len(directions), 1)) / calibration.problem.radius
@@ -390,30 +304,16 @@ def places(pair: Pair, calibration: Calibration) -> FloatArray:
     return np.vstack([*(k * middle for middle in middles for k in (0.5, 1.0, 2.0, 4.0)), scaled])
 
 
-def laws_of(pair: Pair, calibration: Calibration) -> list[PrivacyLossDistribution]:
-    """The laws of the loss of the coefficients in both directions."""
-    rng = np.random.default_rng(SEED)
-    return [loss_law(way, calibration, rng) for way in (pair, pair.swapped())]
-
-
 def loss_of_laws(laws: list[PrivacyLossDistribution], calibration: Calibration) -> PrivacyLoss:
-    """The loss of a mechanism, from the laws of the loss of its tilt in both directions."""
+    """The loss of a mechanism, from the laws of the loss of its tilt in both directions.
+
+    A rho is what remains next to the shield; a delta counts both together.
+    """
     claim: Any = calibration.target
     mu = math.hypot(shield_ratio(calibration), getattr(claim, "beside", 0.0))
-    tilt, found = largest(laws, claim), largest(laws, claim, mu)
-    return PrivacyLoss(claim, found, tilt, rest_of(claim, mu), found - tilt)
-
-
-def largest(laws: list[PrivacyLossDistribution], claim: Guarantee, mu: float = 0.0) -> float:
-    """The larger loss of two laws in the unit of a claim, with a Gaussian release of ratio `mu`."""
-    if isinstance(claim, ApproxDP):
-        return max(law.delta(claim.epsilon, mu) for law in laws)
-    return max(law.rho() for law in laws) + mu * mu / 2
-
-
-def rest_of(claim: Guarantee, mu: float) -> float:
-    """The rho that remains after a Gaussian release of ratio `mu`; a delta is returned whole."""
-    return claimed_number(claim) - (0.0 if isinstance(claim, ApproxDP) else mu * mu / 2)
+    tilt, found = (max(law.in_unit_of(claim, ratio) for law in laws) for ratio in (0.0, mu))
+    rest = claimed_number(claim) - (0.0 if isinstance(claim, ApproxDP) else mu * mu / 2)
+    return PrivacyLoss(claim, found, tilt, rest, found - tilt)
 
 
 def shield_ratio(calibration: Calibration) -> float:
@@ -464,7 +364,7 @@ def scale_loss(change: FloatArray, scale: ScaleCalibration) -> PrivacyLoss:
     Under the noise of a box it is the norm of the change, which the log ratio reaches far out along
     the number that moves most.
     """
-    return _loss_of_change(change, scale.noise, scale.proven, "scale")
+    return _alone("scale", scale.proven, share_of_changes(scale.noise, scale.proven, [change]))
 
 
 def counts_loss(made: HistogramCalibration) -> PrivacyLoss:
@@ -472,25 +372,20 @@ def counts_loss(made: HistogramCalibration) -> PrivacyLoss:
 
     It is the same for all scores, and for all coefficients by which records are scored.
     """
-    change = np.eye(1, made.noise.dimension)[0] - np.eye(1, made.noise.dimension, 1)[0]
-    return _loss_of_change(change, made.noise, made.proven, "counts")
+    return _alone("counts", made.proven, share_of(made.proven, *counts_spend(made)))
 
 
 def length_loss(made: LengthCalibration) -> PrivacyLoss:
     """The loss of the choice of a length alone, for two tables on which scores move most."""
-    claim = made.proven
-    found = share_of_choices(made.eta, 1, claim) * claimed_number(claim)
-    return PrivacyLoss(claim, found, found, claimed_number(claim), of="length")
+    return _alone("length", made.proven, share_of_choices(made.eta, 1, made.proven))
 
 
-def _loss_of_change(
-    change: FloatArray, noise: NoiseLaw, claim: Guarantee, named: str
+def _alone(
+    of: str, claim: Guarantee, share: float, output: FloatArray | None = None
 ) -> PrivacyLoss:
-    if noise.is_pure:
-        found = -noise.log_density(change)
-    else:
-        found = shown(noise, claim, float(np.linalg.norm(change)))
-    return PrivacyLoss(claim, found, found, claimed_number(claim), of=named)
+    """The loss of a stage alone, which is this share of its claim."""
+    claimed = claimed_number(claim)
+    return PrivacyLoss(claim, share * claimed, share * claimed, claimed, output=output, of=of)
 
 
 # -- moments ------------------------------------------------------------------------------------
@@ -512,8 +407,7 @@ def moments_loss(pair: Pair, calibration: MomentsCalibration) -> PrivacyLoss:
     found = optimize.minimize(below, start, method="Nelder-Mead", options={"maxiter": 100})
     w = np.asarray(found.x @ back)
     claim, distance = calibration.proven, float(exact.query_distance(pair, calibration, w[None])[0])
-    most = shown(calibration.noise, claim, distance)
-    return PrivacyLoss(claim, most, most, claimed_number(claim), output=w, of="moments")
+    return _alone("moments", claim, share_of_distance(calibration.noise, claim, distance), w)
 
 
 # -- all stages ---------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ moments, because their squares differ most.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,78 +27,68 @@ _DEEPEST = 4000.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pair:
-    """Two datasets that differ in one record.
+    """Two datasets that differ in one record, or in all records of a person.
 
     Attributes
     ----------
-    rows : ndarray of shape (k, d)
-        The signed rows that both datasets have.
-    counts : ndarray of shape (k,)
-        How often each of these rows occurs.
-    old, new : ndarray of shape (d,)
-        The signed row of the replaced record in the first and in the second dataset.
-    sizes : ndarray of shape (k + 2,), optional
-        Sizes of the labels of the rows, of `old` and of `new`, as in `SignedRows`.
-    shifts : ndarray of shape (k + 2,), optional
-        Offsets, in the same order.
+    shared : SignedRows
+        The records that both datasets have.
+    old, new : SignedRows
+        The replaced records in the first and in the second dataset. The counts of a person's
+        records are their weights.
 
     Examples
     --------
-    >>> import numpy as np; from privatelr.audit import Pair
-    >>> Pair(np.array([[0.6, 0.8]]), np.array([99.0]), np.eye(2)[0], -np.eye(2)[0]).n
+    >>> import numpy as np; from privatelr.audit import Pair, SignedRows
+    >>> shared, one = SignedRows(np.array([[0.6, 0.8]]), np.array([99.0])), np.ones(1)
+    >>> Pair(shared, SignedRows(np.array([[1.0, 0.0]]), one), SignedRows(-np.eye(2)[:1], one)).n
     100
     """
 
-    rows: FloatArray
-    counts: FloatArray
-    old: FloatArray
-    new: FloatArray
-    sizes: FloatArray = field(default_factory=lambda: np.ones(0))
-    shifts: FloatArray = field(default_factory=lambda: np.zeros(0))
-
-    def __post_init__(self) -> None:
-        if len(self.sizes) == 0:
-            object.__setattr__(self, "sizes", np.ones(len(self.rows) + 2))
-        if len(self.shifts) == 0:
-            object.__setattr__(self, "shifts", np.zeros(len(self.rows) + 2))
+    shared: SignedRows
+    old: SignedRows
+    new: SignedRows
 
     @property
     def d(self) -> int:
         """The number of columns."""
-        return len(self.old)
+        return int(self.shared.rows.shape[1])
 
     @property
     def n(self) -> int:
-        """The number of records of either dataset."""
-        return round(float(self.counts.sum())) + 1
+        """The number of records of either dataset, or of shared records and the person."""
+        return round(float(self.shared.counts.sum())) + 1
 
     def swapped(self) -> Pair:
         """The same two datasets in the opposite order."""
-        order = [*range(len(self.rows)), -1, -2]
-        labelled = self.sizes[order], self.shifts[order]
-        return Pair(self.rows, self.counts, self.new, self.old, *labelled)
-
-    def shared(self) -> SignedRows:
-        """The records that both datasets have."""
-        return SignedRows(self.rows, self.counts, self.sizes[:-2], self.shifts[:-2])
+        return Pair(self.shared, self.new, self.old)
 
     def change(self) -> SignedRows:
         """The second dataset less the first: the old record with count -1, the new one with 1."""
-        both = np.array([self.old, self.new])
-        return SignedRows(both, np.array([-1.0, 1.0]), self.sizes[-2:], self.shifts[-2:])
+        return _joined(replace(self.old, counts=-self.old.counts), self.new)
 
     def first(self) -> SignedRows:
         """The dataset with the old record."""
-        return self._with(self.old, -2)
+        return _joined(self.shared, self.old)
 
     def second(self) -> SignedRows:
         """The dataset with the new record."""
-        return self._with(self.new, -1)
+        return _joined(self.shared, self.new)
 
-    def _with(self, record: FloatArray, place: int) -> SignedRows:
-        rows, counts = np.vstack([self.rows, record]), np.append(self.counts, 1.0)
-        labelled = [np.append(part[:-2], part[place]) for part in (self.sizes, self.shifts)]
-        return SignedRows(rows, counts, *labelled)
+
+def _joined(first: SignedRows, second: SignedRows) -> SignedRows:
+    parts = (
+        np.concatenate([getattr(first, name), getattr(second, name)])
+        for name in ("rows", "counts", "sizes", "shifts")
+    )
+    return SignedRows(*parts)
+
+
+def pair_of_rows(rows: FloatArray, counts: FloatArray, old: FloatArray, new: FloatArray) -> Pair:
+    """A pair with these shared rows ``(k, d)`` and replaced rows ``(d,)``, without weights."""
+    return Pair(
+        SignedRows(rows, counts), *(SignedRows(row[None], np.ones(1)) for row in (old, new))
+    )
 
 
 def signed_rows(x: FloatArray, y: FloatArray, offset: FloatArray | None = None) -> SignedRows:
@@ -120,29 +110,25 @@ def pair_of(data: SignedRows, neighbour: SignedRows) -> Pair:
     ArgumentError
         If the datasets have different numbers of records, or differ in more than one record.
     """
-    sides = data, neighbour
-    both = [np.column_stack([side.rows, side.sizes, side.shifts]) for side in sides]
+    both = [np.column_stack([s.rows, s.sizes, s.shifts]) for s in (data, neighbour)]
     found, place = np.unique(np.vstack(both), axis=0, return_inverse=True)
-    rows, labelled = found[:, :-2], found[:, -2:].T
-    place = place.reshape(-1)
+    counts = np.zeros((2, len(found)))
     k = len(data.rows)
-    before, after = np.zeros(len(rows)), np.zeros(len(rows))
-    np.add.at(before, place[:k], data.counts)
-    np.add.at(after, place[k:], neighbour.counts)
-    gone, come = np.maximum(before - after, 0), np.maximum(after - before, 0)
+    np.add.at(counts[0], place.reshape(-1)[:k], data.counts)
+    np.add.at(counts[1], place.reshape(-1)[k:], neighbour.counts)
+    gone, come = np.maximum(counts[0] - counts[1], 0), np.maximum(counts[1] - counts[0], 0)
     if gone.sum() != come.sum() or gone.sum() > 1:
         raise ArgumentError(
             "data and neighbour: takes two datasets of one size that differ in one record."
         )
-    if gone.sum() == 0:
-        shared = before.copy()
-        shared[0] -= 1
-        held = (np.append(part, part[[0, 0]]) for part in labelled)
-        return Pair(rows, shared, rows[0], rows[0], *held)
-    ends = [int(np.argmax(gone)), int(np.argmax(come))]
-    shared = np.minimum(before, after)
-    held = (np.append(part, part[ends]) for part in labelled)
-    return Pair(rows, shared, rows[ends[0]], rows[ends[1]], *held)
+    if gone.sum() == 0:  # a record is replaced by itself
+        gone[0] = come[0] = 1
+    shared, old, new = (
+        SignedRows(found[at, :-2], held[at], *found[at, -2:].T)
+        for held in (counts[0] - gone, gone, come)
+        for at in [held > 0]
+    )
+    return Pair(shared, old, new)
 
 
 def right_pair(calibration: Calibration) -> Pair:
@@ -151,7 +137,7 @@ def right_pair(calibration: Calibration) -> Pair:
     if calibration.problem.d == 1:
         return straight_pair(calibration, 0.0)[0]
     old, new = definition_of(noise).at_right_angle(noise, old)
-    return Pair(np.zeros((1, len(old))), np.ones(1), old, new)
+    return pair_of_rows(np.zeros((1, len(old))), np.ones(1), old, new)
 
 
 def opposed_pair(
@@ -209,7 +195,7 @@ def opposed_pair(
     others = slopes[1] * record + turns * slopes[2] * turning + problem.penalty * w
     count = float(others @ across) / float(-slopes[0] * hold @ across)
     counts = np.array([max(np.ceil(count), 0.0), turns])
-    return Pair(np.array([hold, turning]), counts, record, replacement), w
+    return pair_of_rows(np.array([hold, turning]), counts, record, replacement), w
 
 
 def straight_pair(
@@ -224,7 +210,7 @@ def straight_pair(
     """
     axis = longest_row(calibration)
     w = old * axis / float(axis @ axis)
-    return Pair(-axis[None], np.array([turns]), axis, -axis), w
+    return pair_of_rows(-axis[None], np.array([turns]), axis, -axis), w
 
 
 def longest_row(calibration: Calibration) -> FloatArray:
@@ -248,7 +234,7 @@ def pinned_boundary(n: int, scale: float = 1.0, size: float = 1.0) -> Pair:
     t, gap, half = 0.9133, 0.0229, (n - 1) / 2
     rows = size * np.array([[scale, t - gap], [-scale, -(t + gap)]])
     old, new = size * np.array([scale, 1.0]), size * np.array([-scale, -(2 * t - 1)])
-    return Pair(rows, np.array([half, half]), old, new)
+    return pair_of_rows(rows, np.array([half, half]), old, new)
 
 
 def random_pair(rng: np.random.Generator, calibration: Calibration, size: int = 5) -> Pair:
@@ -260,4 +246,4 @@ def random_pair(rng: np.random.Generator, calibration: Calibration, size: int = 
     rows = np.array([row / row_size(calibration, row) for row in rows])
     rows[:size] *= rng.uniform(size=(size, 1)) ** rng.choice([0.0, 0.5])
     counts = rng.choice([1.0, 3.0, 100.0], size=size)
-    return Pair(rows[:size], counts, rows[-2], rows[-1])
+    return pair_of_rows(rows[:size], counts, rows[-2], rows[-1])

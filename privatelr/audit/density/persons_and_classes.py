@@ -15,32 +15,41 @@ Gaussian noise the law of the loss is an integral over tilts.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fnmatch import fnmatch
+from itertools import product
 
 import numpy as np
 from scipy import optimize
 
 from privatelr.audit.checks import (
+    INTERCEPT_AND_SLOPE,
+    ONE_COLUMN,
     RECORDS,
     Check,
+    Setting,
+    claimed_number,
+    claims_of_size,
     largest,
     measured,
     number,
     plan_at,
+    plan_in,
     short,
     worst_share,
 )
 from privatelr.audit.density import exact
-from privatelr.audit.density.loss import FINE, PrivacyLossDistribution, integrated
-from privatelr.audit.density.pairs import PULL, TURN
+from privatelr.audit.density.loss import FINE, loss_law, loss_of, shield_ratio
+from privatelr.audit.density.pairs import PULL, TURN, Pair
+from privatelr.audit.density.search import search, with_weights
 from privatelr.design import shares_of
 from privatelr.mechanisms import Problem, Request
 from privatelr.mechanisms.calibration import GAUSSIAN, Calibration
 from privatelr.mechanisms.calibration.lambda_rules import Kinds
-from privatelr.mechanisms.signed_rows import SignedRows, gradient, hessian, minimisers
+from privatelr.mechanisms.signed_rows import SignedRows
 from privatelr.numerics import LOSSES, Loss
-from privatelr.privacy import REPLACE_PERSON, ZCDP, ApproxDP, Promise, PureDP
-from privatelr.types import FloatArray, IntArray
+from privatelr.privacy import REPLACE_PERSON, Promise, PureDP
+from privatelr.types import FloatArray, IntArray, Placement
 
 _DEPTH = 4000.0
 """The output at which densities are compared has this length, over R: records with any margins
@@ -50,12 +59,10 @@ _TURNS = 1e4
 about the inverse of this."""
 _LINEAR, _FARTHEST = 40.0, 60.0
 """At margins of the first size every loss is linear; under Gaussian noise larger ones are tried."""
-_RECORDS = 4
-"""Persons have at most this number of records."""
-_SMALL = 7.0
-"""The penalty is divided by this where most of the claim is to pay for the curvature."""
-_TILTS = 200
-"""Number of tilts by which the direction is found in which two persons differ."""
+_PERSONS = ((1, 1), (2, 1), (3, 1), (4, 1), (2, 4))
+"""Numbers of records of a person, and of those that are allowed at full weight."""
+_SIZES = (1.0, 7.0)
+"""The free penalty is divided by these; by the second, most of the claim pays for the curvature."""
 _ROUGH = 0.2
 """Each search weighs laws of the loss on a grid of this step, and what it finds on a finer one."""
 _STEEP = 0.5
@@ -99,65 +106,24 @@ def calibrated(
 
 def climbed(
     loss_at: Callable[[FloatArray], float], starts: Iterable[FloatArray], steps: int
-) -> float:
-    """The largest loss that searches from several starts find, each in so many steps."""
-    limits, best = {"maxfev": steps, "xatol": 1e-6, "fatol": 1e-10}, -np.inf
-    for start in starts:
-        found = optimize.minimize(
-            lambda p: -loss_at(p), start, method="Nelder-Mead", options=limits
-        )
-        best = largest((best, -float(found.fun)))
-    return best
+) -> tuple[float, FloatArray]:
+    """The largest loss that searches from several starts find, each in so many steps, and where."""
+    limits = {"maxfev": steps, "xatol": 1e-6, "fatol": 1e-10}
+    ends = [
+        optimize.minimize(lambda at: -loss_at(at), start, method="Nelder-Mead", options=limits)
+        for start in starts
+    ]
+    best = largest(-end.fun for end in ends)
+    return best, next(end.x for end in ends if -end.fun == best)
 
 
 # -- persons -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SignedPerson:
-    """All records of a person: signed rows ``(k, d)``, and how much each counts ``(k,)``."""
-
-    rows: FloatArray
-    shares: FloatArray
-
-    def pull(self, loss: Loss, w: FloatArray) -> FloatArray:
-        """The gradients ``(m, d)`` of the person's loss at each w ``(m, d)``."""
-        return np.asarray((self.shares * loss.slope(w @ self.rows.T)) @ self.rows)
-
-    def log_det(self, loss: Loss, w: FloatArray, others: FloatArray) -> FloatArray:
-        """What the person's curvature adds to the log determinants of matrices ``(m, d, d)``."""
-        bend = self.shares * loss.curvature(w @ self.rows.T)
-        own = np.einsum("mk,ki,kj->mij", bend, self.rows, self.rows)
-        inner = np.eye(self.rows.shape[1]) + np.linalg.solve(others, own)
-        return np.asarray(np.linalg.slogdet(inner)[1])
-
-
-def person_losses(
-    calibration: Calibration,
-    shared: SignedRows,
-    old: SignedPerson,
-    new: SignedPerson,
-    w: FloatArray,
-) -> FloatArray:
-    """Log ratios ``(m,)`` of densities of the minimiser at w ``(m, d)``, old person over new."""
-    problem = calibration.problem
-    loss = problem.loss
-    pulled, pulls = old.pull(loss, w), new.pull(loss, w)
-    b = -gradient(shared, problem, w) - pulled
-    ratios = exact.log_ratios(calibration.noise, b, pulls - pulled)
-    others = hessian(shared, problem, w)
-    return ratios + old.log_det(loss, w, others) - new.log_det(loss, w, others)
-
-
-def person_loss(
-    calibration: Calibration,
-    shared: SignedRows,
-    old: SignedPerson,
-    new: SignedPerson,
-    w: FloatArray,
-) -> float:
-    """The same at one output w ``(d,)``."""
-    return number(float(person_losses(calibration, shared, old, new, w[None])[0]))
+def log_ratio_at(calibration: Calibration, pair: Pair, w: FloatArray) -> float:
+    """Log ratio of the densities of the minimiser at w ``(d,)``, old person over new."""
+    found = exact.tilt_losses(pair, calibration.problem, calibration.noise, w[None])
+    return number(float(found[0]))
 
 
 def adversarial(
@@ -166,7 +132,7 @@ def adversarial(
     margins: FloatArray,
     most: int,
     turns: float = _TURNS,
-) -> tuple[SignedRows, SignedPerson, SignedPerson, FloatArray]:
+) -> tuple[Pair, FloatArray]:
     """Two datasets that differ in a person with these records, and an output w ``(d,)``.
 
     The old person's records have these margins at w, and lie at these angles in the plane across w;
@@ -188,25 +154,25 @@ def adversarial(
     plane[:, 0] = np.cos(angles) if d > 2 else np.sign(np.cos(angles))
     if d > 2:
         plane[:, 1] = np.sin(angles)
-    old = SignedPerson(at(plane, margins), shares_of(np.full(len(angles), len(angles)), most))
-    (pulled,) = old.pull(loss, w[None])
+    old = SignedRows(at(plane, margins), shares_of(np.full(len(angles), len(angles)), most))
+    (pulled,) = exact.pull(old, loss, w[None])
     across = -pulled
     across[-1] = 0.0
     length = float(np.linalg.norm(across))
     towards = across / length if length > 0 else np.eye(d)[0]
     rows = at(-towards[None], np.array([-_LINEAR, TURN]))
-    new = SignedPerson(rows[:1], shares_of(np.ones(1, dtype=int), most))
+    new = SignedRows(rows[:1], shares_of(np.ones(1, dtype=int), most))
     turning, hold = rows[1], radius * PULL / _DEPTH * along
     slopes = loss.slope(np.array([TURN, PULL]))
     others = pulled + turns * slopes[0] * turning + problem.penalty * w
     count = float(others @ along) / float(-slopes[1] * hold @ along)
     shared = SignedRows(np.array([hold, turning]), np.array([max(count, 0.0), turns]))
-    return shared, old, new, w
+    return Pair(shared, old, new), w
 
 
 def _case_of(
     calibration: Calibration, at: FloatArray, size: int, most: int, turns: float = _TURNS
-) -> tuple[SignedRows, SignedPerson, SignedPerson, FloatArray]:
+) -> tuple[Pair, FloatArray]:
     """The case of a person of so many records, from their angles and margins ``(2 size,)``."""
     end = _LINEAR if turns else _FARTHEST
     return adversarial(calibration, at[:size], np.clip(at[size:], -end, end), most, turns)
@@ -215,14 +181,14 @@ def _case_of(
 def worst_person(calibration: Calibration, size: int, most: int, rng: np.random.Generator) -> float:
     """The largest loss over persons of so many records that a search from several starts finds."""
 
-    def loss_at(at: FloatArray) -> float:
-        return person_loss(calibration, *_case_of(calibration, at, size, most))
+    def loss_of_case(at: FloatArray) -> float:
+        return log_ratio_at(calibration, *_case_of(calibration, at, size, most))
 
     def start(widest: float) -> FloatArray:
         margin = rng.uniform(-3.0, 1.0) * widest
         return np.append(rng.uniform(0.0, 1.6) * _fan(size), np.full(size, margin))
 
-    return climbed(loss_at, map(start, (1.0, 1.0, 10.0) * 2), 200)
+    return climbed(loss_of_case, map(start, (1.0, 1.0, 10.0) * 2), 200)[0]
 
 
 def _fan(size: int) -> FloatArray:
@@ -230,165 +196,63 @@ def _fan(size: int) -> FloatArray:
     return np.linspace(-1.0, 1.0, size) if size > 1 else np.zeros(1)
 
 
-def person_law(
-    calibration: Calibration,
-    shared: SignedRows,
-    old: SignedPerson,
-    new: SignedPerson,
-    rng: np.random.Generator,
-    step: float = FINE,
-) -> PrivacyLossDistribution:
-    """The law of the loss, old person over new, under the dataset with the old person.
-
-    It is integrated on a grid of this step, in standard deviations of the noise.
-    """
-    problem, noise = calibration.problem, calibration.noise
-    first = SignedRows(
-        np.vstack([shared.rows, old.rows]), np.concatenate([shared.counts, old.shares])
-    )
-
-    def loss_of_noise(drawn: FloatArray) -> FloatArray:
-        w = minimisers(first, problem, drawn)
-        return person_losses(calibration, shared, old, new, w)
-
-    w = minimisers(first, problem, noise.scale * rng.standard_normal((_TILTS, problem.d)))
-    change = new.pull(problem.loss, w) - old.pull(problem.loss, w)
-    furthest = 2 * problem.reach / noise.scale
-    return integrated(loss_of_noise, noise, change.mean(axis=0), furthest, rng, step=step)
-
-
-def share_of_claim(calibration: Calibration, law: PrivacyLossDistribution) -> float:
-    """The delta or rho of coefficients and shield together, over the claim."""
-    target, mu = calibration.target, calibration.distance / calibration.shield.scale
-    if isinstance(target, ApproxDP):
-        return law.delta(target.epsilon, mu) / target.delta
-    assert isinstance(target, ZCDP)
-    return (law.rho() + mu * mu / 2) / target.rho
-
-
 def worst_under_gaussian(
     calibration: Calibration, size: int, most: int, rng: np.random.Generator
 ) -> float:
     """The largest share of the claim that a person of so many records spends, by a short search."""
+    target, mu = calibration.target, shield_ratio(calibration)
 
     def share_at(at: FloatArray, step: float = _ROUGH) -> float:
-        shared, old, new, _ = _case_of(calibration, at, size, most, turns=0.0)
-        law = person_law(calibration, shared, old, new, np.random.default_rng(1), step)
-        return share_of_claim(calibration, law)
+        pair, _ = _case_of(calibration, at, size, most, turns=0.0)
+        law = loss_law(pair, calibration, np.random.default_rng(1), step)
+        return law.in_unit_of(target, mu) / claimed_number(target)
 
     # angles between records, and their margins: steep, and curved in many directions
     places = ((0.0, -_FARTHEST), (0.5, -_FARTHEST), (0.3, -2.0), (0.8, 0.0))
     starts = [np.append(spread * _fan(size), np.full(size, at)) for spread, at in places]
-    found = optimize.minimize(
-        lambda at: -share_at(at),
-        max(starts, key=share_at),
-        method="Nelder-Mead",
-        options={"maxfev": 25},
-    )
-    return share_at(found.x, FINE)
-
-
-def audit_persons(
-    epsilon: float, rng: np.random.Generator, losses: Iterable[Loss] = tuple(LOSSES.values())
-) -> Iterator[Check]:
-    """The largest loss of a person over the claim, for each loss at two sizes of the penalty."""
-
-    def shares(loss: Loss, small: float) -> Iterator[float]:
-        for d in (2, 3):
-            made = calibrated(loss, PureDP(epsilon, REPLACE_PERSON), d, small)
-            for size, most in ((1, 1), (2, 1), (3, 1), (_RECORDS, 1), (2, _RECORDS)):
-                yield worst_person(made, size, most, rng) / epsilon
-
-    for loss in losses:
-        for small in (1.0, _SMALL):
-            subject = f"{loss.name}, free lambda / {small:g}: loss of a person over the claim"
-            found = shares(loss, small)
-            yield from measured("persons", subject, worst_share, found)
-
-
-def audit_gaussian_persons(
-    epsilon: float, rng: np.random.Generator, losses: Iterable[Loss] = tuple(LOSSES.values())
-) -> Iterator[Check]:
-    """The largest delta and rho of a person over the claim, for each loss."""
-
-    def shares(loss: Loss, target: Promise) -> Iterator[float]:
-        for d, size in ((2, 1), (2, 4)):
-            made = calibrated(loss, target, d, 1.0, kinds=GAUSSIAN)
-            yield worst_under_gaussian(made, size, 1, rng)
-
-    targets = (
-        ApproxDP(epsilon, 1e-6, REPLACE_PERSON),
-        ApproxDP(epsilon, 1e-2, REPLACE_PERSON),
-        ZCDP(epsilon**2 / 2, REPLACE_PERSON),
-    )
-    for loss in losses:
-        for target in targets:
-            subject = f"{loss.name}, {short(target)}: Gaussian loss of a person over the claim"
-            found = shares(loss, target)
-            yield from measured("persons", subject, worst_share, found)
+    return share_at(climbed(share_at, [max(starts, key=share_at)], 25)[1], FINE)
 
 
 # -- strata --------------------------------------------------------------------------------------
 
 
-def loss_of_move(made: Calibration, margin: float, angle: float = 0.0) -> float:
-    """Log ratio of the densities of two fits, of which one loses a record and one gains it.
+def loss_of_strata(
+    made: Calibration, margins: FloatArray, before: FloatArray, after: FloatArray
+) -> float:
+    """Log ratio of the densities of fits to strata, which have these parts ``(K,)`` of a person.
 
-    The record that is lost has this margin at the output. What is left open by each of the two
-    minima is added, as each has a shield of its own.
-    """
-    shared, old, new, w = adversarial(made, np.array([angle]), np.array([margin]), 1)
-    nobody = SignedPerson(np.zeros((1, made.problem.d)), np.ones(1))
-    lost = person_loss(made, shared, old, nobody, w)
-    gained = person_loss(made, shared, nobody, new, w)
-    apart = 2 * made.tau / made.problem.penalty
-    return lost + gained + 2 * apart / made.shield.scale
-
-
-def loss_of_spread(made: Calibration, parts: FloatArray, margins: FloatArray) -> float:
-    """Log ratio of the densities of fits to strata in which a person has these parts ``(K,)``.
-
-    The old person has a record in each, with these margins ``(K,)``, and the new one has one there,
-    too. What is left open by each minimum is added.
+    The old person has a record in each stratum, with these margins ``(K,)`` and the parts `before`
+    as weights, and the new one has one there with the parts `after`. A record that moves is in the
+    first stratum before, and in the second after. What is left open by each minimum is added,
+    because each has a shield of its own.
     """
     total = 0.0
-    for part, margin in zip(parts / parts.sum(), margins, strict=True):
-        shared, old, new, w = adversarial(made, np.zeros(1), np.array([margin]), 1)
-        one, other = (SignedPerson(each.rows, part * each.shares) for each in (old, new))
-        total += person_loss(made, shared, one, other, w)
+    for margin, part, other in zip(margins, before, after, strict=True):
+        pair, w = adversarial(made, np.zeros(1), np.array([margin]), 1)
+        old = replace(pair.old, counts=part * pair.old.counts)
+        new = replace(pair.new, counts=other * pair.new.counts)
+        total += log_ratio_at(made, Pair(pair.shared, old, new), w)
     apart = 2 * made.tau / made.problem.penalty
-    return total + len(parts) * apart / made.shield.scale
+    return total + len(margins) * apart / made.shield.scale
 
 
 def worst_spread(made: Calibration, strata: int) -> float:
     """The largest loss that a search over parts and margins in so many strata finds."""
 
-    def loss_at(at: FloatArray) -> float:
-        return loss_of_spread(made, np.exp(at[:strata]), at[strata:])
+    def loss_of_parts(at: FloatArray) -> float:
+        parts = np.exp(at[:strata])
+        parts /= parts.sum()
+        return loss_of_strata(made, at[strata:], parts, parts)
 
     starts = [np.append(np.zeros(strata), np.full(strata, margin)) for margin in _MARGINS]
-    return climbed(loss_at, [max(starts, key=loss_at)], 400 * strata)
+    return climbed(loss_of_parts, [max(starts, key=loss_of_parts)], 400 * strata)[0]
 
 
 def worst_move(made: Calibration) -> float:
-    """The largest loss of a move that a search over margins finds."""
+    """The largest loss of a record that moves, by a search over its margin before."""
     starts = [np.array([margin]) for margin in _MARGINS]
-    return climbed(lambda at: loss_of_move(made, float(at[0])), starts, 100)
-
-
-def audit_moves(epsilon: float, losses: Iterable[Loss] = tuple(LOSSES.values())) -> Iterator[Check]:
-    """The largest loss of two strata together over the claim, at two sizes of the penalty."""
-    record, person = PureDP(epsilon), PureDP(epsilon, REPLACE_PERSON)
-    for loss in losses:
-        for small in (1.0, _SMALL):
-            subject = f"{loss.name}, free lambda / {small:g}: loss of two strata over the claim"
-            made = (calibrated(loss, record, d, small, touched=2) for d in (2, 3))
-            found = (worst_move(each) / epsilon for each in made)
-            yield from measured("strata", subject, worst_share, found)
-        subject = f"{loss.name}: loss of a person in three strata over the claim"
-        made = (calibrated(loss, person, 2, small, touched=3) for small in (1.0, _SMALL))
-        found = (worst_spread(each, 3) / epsilon for each in made)
-        yield from measured("strata", subject, worst_share, found)
+    first, second = np.eye(2)
+    return climbed(lambda at: loss_of_strata(made, at.repeat(2), first, second), starts, 100)[0]
 
 
 # -- several classes -----------------------------------------------------------------------------
@@ -520,7 +384,7 @@ def worst_classes(calibration: Calibration, rng: np.random.Generator, size: int 
     """
     k, d = calibration.problem.classes, calibration.problem.d
 
-    def loss_at(at: FloatArray) -> float:
+    def loss_of_links(at: FloatArray) -> float:
         angles = None if d == 2 else float(at[k + 1]) * _fan(size)
         case = adversarial_classes(calibration, at[:k], float(at[k]), angles)
         if not case[0].counts.max() < _MOST_ROWS:  # no other records make this the minimiser
@@ -532,34 +396,9 @@ def worst_classes(calibration: Calibration, rng: np.random.Generator, size: int 
         # the old record may be of any other class, the new one is certain to be of one of them
         even = 0.1 * (np.arange(k - 1) + 0.1 * rng.standard_normal(k - 1))
         last = [_REACH] if d == 2 else [_REACH, _SPREADS[start]]
-        first = max((np.r_[low, even, last] for low in _LINKS[start::_STARTS]), key=loss_at)
-        best = largest((best, climbed(loss_at, [first], 250)))
+        first = max((np.r_[low, even, last] for low in _LINKS[start::_STARTS]), key=loss_of_links)
+        best = largest((best, climbed(loss_of_links, [first], 250)[0]))
     return best
-
-
-def audit_classes(epsilon: float, rng: np.random.Generator) -> Iterator[Check]:
-    """The largest loss of a record of several classes over the claim, at two sizes of lambda.
-
-    Of the gradient, the largest change in Euclidean length is found as well, which Gaussian noise
-    and noise on the minimiser go by.
-    """
-
-    def shares(promise: Promise, small: float, cases: list[tuple[int, int]]) -> Iterator[float]:
-        for k in (3, 4):
-            for d, size in cases:
-                made = calibrated(LOSSES["logistic"], promise, d, small, classes=k)
-                yield worst_classes(made, rng, size) / epsilon
-
-    subject = "softmax: change of the gradient over its bound"
-    yield from measured("classes", subject, worst_share, _moved(rng))
-    for small in (1.0, _SMALL):
-        for whose, promise, cases in (
-            ("record", PureDP(epsilon), [(2, 1)]),
-            ("person", PureDP(epsilon, REPLACE_PERSON), [(3, 1), (3, 3)]),
-        ):
-            subject = f"softmax, automatic lambda / {small:g}: loss of a {whose} over the claim"
-            found = shares(promise, small, cases)
-            yield from measured("classes", subject, worst_share, found)
 
 
 def _moved(rng: np.random.Generator) -> Iterator[float]:
@@ -575,3 +414,111 @@ def _moved(rng: np.random.Generator) -> Iterator[float]:
         new = one_record(turned, int(rng.integers(3)))
         change = new.gradient(vectors) - old.gradient(vectors)
         yield float(np.linalg.norm(change)) / (2 * made.problem.reach)
+
+
+# -- offsets and weights -------------------------------------------------------------------------
+
+_PLACES: tuple[Placement, ...] = ("objective", "output")
+_MOVED = Setting(12.0, 4.0, ONE_COLUMN, offset=40.0)
+"""One column, and a penalty so small that a record pays for its curvature. Without an offset,
+opposite records have opposite margins there, and lose less than the claim."""
+_OTHERWISE = {"offset": _MOVED, "weights": Setting(2.0, 4.0, INTERCEPT_AND_SLOPE)}
+_WEIGHTS = ((0.5, 1.0), (1.0, 0.5), (0.9, 0.9), (0.01, 1.0), (1.0, 0.01))
+"""What the old and the new record count."""
+
+
+def _ratios(
+    request: Request, loss: Loss, setting: Setting, rng: np.random.Generator
+) -> Iterator[float]:
+    """The loss over the claim on the worst pair, and where one of its records counts less."""
+    plan = plan_in(request, loss, setting)
+    assert plan is not None
+    worst = search(plan.coefficients, rng, 1)
+    yield worst.loss.ratio
+    if setting.offset == 0:
+        for counted in _WEIGHTS:
+            yield loss_of(with_weights(worst.pair, *counted), plan.coefficients).ratio
+
+
+# -- all of them ---------------------------------------------------------------------------------
+
+
+def audit_changes(epsilon: float, rng: np.random.Generator, only: str = "*") -> Iterator[Check]:
+    """The largest loss over the claim of persons, strata and classes, with offsets and weights.
+
+    Pure claims are checked at two sizes of the penalty. Only subjects that match the pattern `only`
+    are checked, with their part before them.
+    """
+    for part, subject, shares in _cases(epsilon, rng):
+        if fnmatch(f"{part}, {subject}", only):
+            yield from measured(part, subject, worst_share, shares)
+
+
+def _cases(epsilon: float, rng: np.random.Generator) -> Iterator[tuple[str, str, Iterable[float]]]:
+    """Parts of the audit, what they check, and the shares of the claim that are found.
+
+    Nothing is calibrated before the shares are asked for, so that an error becomes a verdict.
+    """
+    record, person = PureDP(epsilon), PureDP(epsilon, REPLACE_PERSON)
+    of_persons = [replace(claim, neighbours=REPLACE_PERSON) for claim in claims_of_size(epsilon)]
+    for loss in LOSSES.values():
+        for small in _SIZES:
+            where = f"{loss.name}, free lambda / {small:g}: loss of"
+            yield (
+                "persons",
+                f"{where} a person over the claim",
+                (
+                    worst_person(made, size, most, rng) / epsilon
+                    for d in (2, 3)
+                    for made in [calibrated(loss, person, d, small)]
+                    for size, most in _PERSONS
+                ),
+            )
+            yield (
+                "strata",
+                f"{where} two strata over the claim",
+                (
+                    worst_move(calibrated(loss, record, d, small, touched=2)) / epsilon
+                    for d in (2, 3)
+                ),
+            )
+        for claim in of_persons[1:]:
+            subject = f"{loss.name}, {short(claim)}: Gaussian loss of a person over the claim"
+            shares = (
+                worst_under_gaussian(calibrated(loss, claim, 2, 1.0, kinds=GAUSSIAN), size, 1, rng)
+                for size in (1, 4)
+            )
+            yield "persons", subject, shares
+        yield (
+            "strata",
+            f"{loss.name}: loss of a person in three strata over the claim",
+            (
+                worst_spread(calibrated(loss, person, 2, small, touched=3), 3) / epsilon
+                for small in _SIZES
+            ),
+        )
+    for (part, setting), loss, place, claim in product(
+        _OTHERWISE.items(), LOSSES.values(), _PLACES, claims_of_size(epsilon)[:2]
+    ):
+        where = "one column, " if setting is _MOVED else ""
+        subject = f"{where}{loss.name}, {place}, {short(claim)}: loss over the claim"
+        request = Request(claim, place, None, "free", "keep")
+        yield part, subject, _ratios(request, loss, setting, rng)
+    yield "classes", "softmax: change of the gradient over its bound", _moved(rng)
+    for small, (whose, promise, sizes) in product(
+        _SIZES, (("record", record, {2: [1]}), ("person", person, {3: [1, 3]}))
+    ):
+        subject = f"softmax, automatic lambda / {small:g}: loss of a {whose} over the claim"
+        yield (
+            "classes",
+            subject,
+            (
+                worst_classes(
+                    calibrated(LOSSES["logistic"], promise, d, small, classes=k), rng, size
+                )
+                / epsilon
+                for k in (3, 4)
+                for d in sizes
+                for size in sizes[d]
+            ),
+        )

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from privatelr.arguments import suggests_arguments
+from privatelr.audit.checks import no_claim
 from privatelr.audit.density import exact, pairs
 from privatelr.audit.density import loss as losses
 from privatelr.audit.density.loss import PrivacyLoss
@@ -96,7 +97,7 @@ def privacy_loss(
     *Assumed public*: both datasets. *Not covered*: time and memory of the mechanism.
     """
     if isinstance(subject, FitRecord) and not subject.guarantee.is_private:
-        raise losses.no_claim(subject.guarantee)
+        raise no_claim(subject.guarantee)
     plan, calibration = _read_subject(subject)
     if calibration.problem.persons or calibration.problem.is_multinomial:
         what = "persons" if calibration.problem.persons else "classes"
@@ -329,9 +330,8 @@ def _shifted(calibration: Calibration) -> Candidate:
         charge = -noise.log_density(pairs.longest_row(calibration))
         old, new = exact.margins_of_most(problem.loss, charge, problem.kappa)
     pair, w = pairs.straight_pair(calibration, old)
-    shifts = np.zeros(len(pair.rows) + 2)
-    shifts[-1] = min(max(new + old, -problem.offset), problem.offset)
-    return "offset", replace(pair, shifts=shifts), w[None]
+    shifts = np.clip([new + old], -problem.offset, problem.offset)
+    return "offset", replace(pair, new=replace(pair.new, shifts=shifts)), w[None]
 
 
 def deep_pair(calibration: Calibration) -> Pair:
@@ -346,9 +346,10 @@ def deep_pair(calibration: Calibration) -> Pair:
 
 def with_weights(pair: pairs.Pair, old: float, new: float) -> pairs.Pair:
     """The pair whose replaced record counts `old`, at most 1, and the new one `new`."""
-    roots = math.sqrt(old), math.sqrt(new)
-    sizes = np.append(pair.sizes[:-2], pair.sizes[-2:] / roots)
-    shifts = np.append(pair.shifts[:-2], pair.shifts[-2:] * roots)
-    return replace(
-        pair, old=pair.old * roots[0], new=pair.new * roots[1], sizes=sizes, shifts=shifts
-    )
+    return replace(pair, old=_weighed(pair.old, old), new=_weighed(pair.new, new))
+
+
+def _weighed(record: SignedRows, weight: float) -> SignedRows:
+    root = math.sqrt(weight)
+    shorter = {"rows": record.rows * root, "shifts": record.shifts * root}
+    return replace(record, sizes=record.sizes / root, **shorter)

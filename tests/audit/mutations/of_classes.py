@@ -5,15 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from privatelr.audit.density.persons_and_classes import audit_classes
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import softmax
-from tests.audit.mutations.planted import Look, Mutation, list_bug
+from tests.audit.mutations.planted import Mutation, changes, list_bug
 
 OF_CLASSES: list[Mutation] = []
 bug = partial(list_bug, OF_CLASSES)
 
-_CLASSES = Look("classes", partial(audit_classes, 1.0))
+_CLASSES = changes("classes", "classes*")
 
 
 @bug("slopes of several classes add up to those of one", (Problem, "pull"), _CLASSES)

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from privatelr.audit.density.persons_and_classes import audit_gaussian_persons, audit_persons
 from privatelr.audit.neighbouring_tables import audit_persons_of_fits
 from privatelr.call_data import FrameData
 from privatelr.design import offsets_and_weights, persons, read_wide, shares_of, with_shares
@@ -18,22 +17,18 @@ from privatelr.mechanisms.candidate_choice import total_score_of_persons
 from privatelr.mechanisms.stages.histogram import counts_of_shares, filled_up
 from privatelr.mechanisms.stages.matrices import clip_for
 from privatelr.mechanisms.stages.scale import scale_sensitivity
-from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import column_sums, grams_of_persons
 from privatelr.privacy import TiltEvent, person_tilt
 from privatelr.types import FloatArray, IntArray
-from tests.audit.mutations.planted import Look, Mutation, list_bug, long, noise
+from tests.audit.mutations.planted import Look, Mutation, changes, list_bug, long, noise
 
 OF_PERSONS: list[Mutation] = []
 bug = partial(list_bug, OF_PERSONS)
 
 _LOGISTIC, _HUBER = (
-    Look(f"persons, {name}", partial(audit_persons, 1.0, losses=[LOSSES[name]]))
-    for name in ("logistic", "huber")
+    changes(f"persons, {name}", f"persons, {name}, free*") for name in ("logistic", "huber")
 )
-_GAUSSIAN = Look(
-    "Gaussian noise of persons", partial(audit_gaussian_persons, 1.0, losses=[LOSSES["logistic"]])
-)
+_GAUSSIAN = changes("Gaussian noise of persons", "persons, logistic*: Gaussian*")
 _DELTA = "objective, *delta = 1e-06*"
 _NOISE = noise(_DELTA)
 _LONG = long("persons*")

@@ -8,20 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from privatelr.audit.density.persons_and_classes import audit_moves
 from privatelr.audit.neighbouring_tables import audit_strata
 from privatelr.design import offsets_and_weights
 from privatelr.mechanisms import Problem
 from privatelr.mechanisms.calibration import proven_noise, pure
 from privatelr.mechanisms.stages import matrices as matrix_stage
 from privatelr.mechanisms.stages.histogram import calibrate_histogram
-from privatelr.numerics import LOSSES
-from tests.audit.mutations.planted import Look, Mutation, list_bug
+from tests.audit.mutations.planted import Look, Mutation, changes, list_bug
 
 OF_STRATA: list[Mutation] = []
 bug = partial(list_bug, OF_STRATA)
 
-_MOVES = Look("strata, logistic", lambda rng: audit_moves(1.0, [LOSSES["logistic"]]))
+_MOVES = changes("strata, logistic", "strata, logistic*")
 _TABLES = Look("strata of tables", lambda rng: audit_strata(1.0))
 
 

@@ -16,18 +16,15 @@ import numpy as np
 from privatelr.audit import checks
 from privatelr.audit.accounts import audit_ledger
 from privatelr.audit.audit_table import Row
+from privatelr.audit.density.persons_and_classes import audit_changes
 from privatelr.audit.designs import audit_rows
-from privatelr.audit.enumeration.answers import audit_answers, audit_declarations
-from privatelr.audit.enumeration.plays import audit_plays
-from privatelr.audit.enumeration.tiny_cases import audit_simplex
-from privatelr.audit.fits import (
-    FRONTS,
-    audit_front,
-    audit_offsets,
-    audit_staged_fits,
+from privatelr.audit.enumerated_answers import audit_answers, audit_declarations
+from privatelr.audit.enumerated_choices import audit_plays, audit_simplex
+from privatelr.audit.neighbouring_tables import (
+    audit_formulas,
+    audit_long_records,
     audit_tables,
 )
-from privatelr.audit.neighbouring_tables import audit_long_records
 from privatelr.audit.recomputed import audit_noise
 from privatelr.audit.run_audit import SCALE_BESIDE, audit_one
 from privatelr.audit.sampling.draws_and_releases import audit_draws, audit_releases
@@ -226,10 +223,22 @@ def long(only: str) -> Look:
     return Look(f"long records, {only}", lambda rng: audit_long_records(1.0, only))
 
 
-FRONT = Look("fits of formulas", lambda rng: audit_front(1.0, FRONTS[:2], claims=1))
+def changes(name: str, only: str) -> Look:
+    """The audit of persons, strata, classes, offsets and weights that match a pattern."""
+    return Look(name, lambda rng: audit_changes(1.0, rng, only))
+
+
+def formulas(name: str, *only: str) -> Look:
+    """The audit of fits of formulas that match one of the patterns."""
+    return Look(
+        name, lambda rng: chain.from_iterable(audit_formulas(1.0, pattern) for pattern in only)
+    )
+
+
+FRONT = formulas("fits of formulas", "y ~ x, *, epsilon = 1: *", "y ~ x + z, *, epsilon = 1: *")
 SCALED = row("objective", spend=SCALE_BESIDE)
-OFFSETS = Look("offsets", lambda rng: audit_offsets(1.0, rng))
-STAGED_FITS = Look("fits of several stages", lambda rng: audit_staged_fits(1.0))
+OFFSETS = changes("offsets", "offset*")
+STAGED_FITS = formulas("fits of several stages", "* with *", "counts of scores: *")
 DRAWS = Look(
     "draws",
     lambda rng: chain.from_iterable(

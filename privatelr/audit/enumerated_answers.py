@@ -16,15 +16,8 @@ from typing import Any
 import numpy as np
 from scipy import special, stats
 
-from privatelr.audit.checks import Check, claims_of_size, guarded, largest, short
-from privatelr.audit.density.loss import claimed_number
-from privatelr.audit.enumeration.discrete import (
-    DRAWN,
-    deviation,
-    epsilon_of_outcomes,
-    loss_of_outcomes,
-    path_pvalue,
-)
+from privatelr.audit.checks import Check, claimed_number, claims_of_size, guarded, largest, short
+from privatelr.audit.enumerated_choices import DRAWN, deviation, loss_of_outcomes
 from privatelr.mechanisms import candidate_choice
 from privatelr.mechanisms import level_selection as levels
 from privatelr.mechanisms import range_selection as ranges
@@ -48,8 +41,10 @@ _SCORES: tuple[ScoreName, ...] = ("auc", "accuracy", "brier")
 _Scored = tuple[FloatArray, FloatArray]
 """Outcomes ``(n,)``, and the predictions ``(candidates, n)`` of several fits."""
 _OUTER = (0.0, 1.0)
-_ENOUGH = 10**9
+_PLENTY = 10**9
 """A number of records that is enough for any price."""
+_ENOUGH = 8.0
+"""Outcomes are tested in groups that are expected about this number of times."""
 _LEAST_CHANCE = 1e-6
 """Real calls have another law than the definition if a p-value is below this."""
 _DELTA = 1e-2
@@ -118,7 +113,7 @@ def _choice(
     worst = 0.0
     for one, other in (apart, flipped, *(_tiny_pair(score, rng) for _ in range(8 * cases))):
         first, second = (_log_law_of_choice(score, side, epsilon) for side in (one, other))
-        worst = largest((worst, epsilon_of_outcomes(first, second)))
+        worst = largest((worst, loss_of_outcomes(first, second, PureDP(epsilon))))
     yield Check(PART, f"choice of a fit, {score}: loss over all fits", worst, epsilon)
 
 
@@ -172,7 +167,7 @@ def _worst_tables(claim: Promise) -> tuple[list[Any], list[Any], ranges.RangeCal
     second one a record has moved from the first cell to the last.
     """
     ends = ranges.candidate_ends(*_OUTER)
-    beyond = ranges.calibrate_ranges(_ENOUGH, [len(ends) - 1], claim).beyond
+    beyond = ranges.calibrate_ranges(_PLENTY, [len(ends) - 1], claim).beyond
     made = ranges.calibrate_ranges(6 * beyond, [len(ends) - 1], claim)
     middles = ((ends[1:] + ends[:-1]) / 2).tolist()
     first, near, last = middles[0], middles[-3], middles[-1]
@@ -237,20 +232,19 @@ def _real_ranges(epsilon: float, calls: int) -> Iterator[Check]:
         cells = np.searchsorted(ends, np.array(pairs))
         cells[:, 1] -= 1
         for end, law in enumerate(_laws_of_hull(*_laws_of_ends(column, made))):
-            chances.append(path_pvalue(cells[:, end], law))
+            chances.append(pvalue(np.bincount(cells[:, end], minlength=len(law)), law))
     yield _unlike("bounds", chances)
     yield _uncharged("bounds", ledger, 2 * calls * epsilon)
 
 
 def _laws_of_hull(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Log probabilities of the lower and of the upper one of two cells, drawn independently."""
+    """Probabilities of the lower and of the upper one of two cells, drawn independently."""
     joint = np.exp(np.add.outer(low, high))
     cells = len(low)
     lower, upper = np.zeros(cells), np.zeros(cells)
     np.add.at(lower, np.minimum.outer(np.arange(cells), np.arange(cells)), joint)
     np.add.at(upper, np.maximum.outer(np.arange(cells), np.arange(cells)), joint)
-    with np.errstate(divide="ignore"):
-        return np.log(lower / lower.sum()), np.log(upper / upper.sum())
+    return lower / lower.sum(), upper / upper.sum()
 
 
 # -- levels ---------------------------------------------------------------------------------------
@@ -290,7 +284,7 @@ def _real_levels(epsilon: float, calls: int) -> Iterator[Check]:
     seen = Counter(level for each in found for level in each)
     chance = _chances_of_levels(made, np.array([*counts.values()]))[0]
     pvalues = [
-        path_pvalue(np.repeat([0, 1], [calls - seen[level], seen[level]]), np.log([1 - p, p]))
+        pvalue(np.array([calls - seen[level], seen[level]]), np.array([1 - p, p]))
         for level, p in zip(counts, chance.tolist(), strict=True)
         if 0 < p < 1
     ]
@@ -298,6 +292,23 @@ def _real_levels(epsilon: float, calls: int) -> Iterator[Check]:
     untold = seen["absent"] + calls - seen["sure"]
     yield Check("levels", "real calls: levels told or left out against the rule", float(untold))
     yield _uncharged("levels", ledger, calls * epsilon)
+
+
+def pvalue(counts: FloatArray | IntArray, chances: FloatArray) -> float:
+    """The p-value of a chi-square test that counts have these probabilities.
+
+    Rare outcomes are tested in groups: each takes outcomes of similar probability, until it is
+    expected often enough for the test.
+    """
+    expected = chances * counts.sum()
+    order = np.argsort(expected)
+    group = np.floor(np.cumsum(expected[order]) / _ENOUGH * (1 - 1e-12)).astype(np.intp)
+    observed, wanted = (np.bincount(group, weights=part[order]) for part in (counts, expected))
+    kept = wanted > 0
+    if kept.sum() < 2:
+        return 1.0
+    wanted *= observed[kept].sum() / wanted[kept].sum()
+    return float(stats.chisquare(observed[kept], wanted[kept]).pvalue)
 
 
 def _unlike(part: str, pvalues: Sequence[float]) -> Check:
