@@ -30,7 +30,7 @@ from privatelr.cli.options import (
     together,
 )
 from privatelr.cli.outcomes import DONE, InputError, NotWrittenError, OutputError, in_shell, note
-from privatelr.cli.tables import DeclaredColumn, by_levels, by_variable, describe, open_table
+from privatelr.cli.tables import Reading, open_table, read_columns, reading_of_variable
 from privatelr.errors import ArgumentError, GuaranteeError, ReleaseFileError
 from privatelr.formula import is_unnamed
 from privatelr.lazy_import import lazy_import
@@ -40,7 +40,7 @@ from privatelr.plot_style import require_plot
 from privatelr.privacy import ZCDP, Guarantee, neighbours_about, to_json
 from privatelr.privacy.accounting import NAMED
 from privatelr.results.answers.paid_answer import PaidAnswer
-from privatelr.results.release_files import charge_of, file_bytes, hash_in
+from privatelr.results.release_files import charge_of, file_bytes, hash_in, load_with_hash
 from privatelr.results.strata_of_fits import Strata
 
 if TYPE_CHECKING:
@@ -170,11 +170,11 @@ def bounds(
     paid = {"seed": seed, "person": person, **ledger_of(charge)}
     _require_both(written, save)  # before a budget is spent
     with open_table(data, **vars(text)) as table:
-        known = read_declarations(declared, table.names)
-        wanted = {name: by_levels(name, None) for name in known["bounds"]}
+        known = read_declarations(declared, table.types)
+        wanted: dict[str, Reading] = dict.fromkeys(known["bounds"], "numbers")
         if not wanted:
             raise ArgumentError("--bounds: takes an outer range for each column, as age=0:150.")
-        frame = _read(table, wanted, person)
+        frame = read_columns(table, wanted, person)
     with seed_said(seed):
         released = suggestions.suggest_bounds(frame, known["bounds"], target, **paid)
     _say_uncharged(charge)
@@ -225,27 +225,16 @@ def levels(
     paid = {"seed": seed, "person": person, **ledger_of(charge)}
     _require_both(written, save)
     with open_table(paths, **vars(text)) as table:
-        known = read_declarations(declared, table.names)
+        known = read_declarations(declared, table.types)
         if name in known["bounds"]:
             raise ArgumentError(f"{name!r} has bounds, and a column takes bounds or levels.")
-        frame = _read(table, {name: DeclaredColumn("text")}, person)
+        frame = read_columns(table, {name: "text"}, person)
     with seed_said(seed):
         released = suggestions.levels_from(frame, name, target, **paid)
     known["levels"] |= released
     _say_uncharged(charge)
     _deliver(released, {**read_study(declared), **known}, written, save)
     return DONE
-
-
-def _read(table: Any, wanted: dict[str, DeclaredColumn], person: str | None) -> Any:
-    """Read columns, and the one that tells persons apart as it is written; say how."""
-    columns = {} if person is None else {person: DeclaredColumn("text")}
-    for name in (columns := columns | wanted):
-        if name not in table.names:
-            raise InputError(f"{name!r} is not a column of the table.")
-    frame, readings = table.read(columns, numbered=person is None)
-    note("privatelr", f"{describe(readings, table.numbers_note)}.")
-    return frame
 
 
 def _target(price: PriceOptions, about: Any) -> Guarantee:
@@ -360,7 +349,7 @@ def roc(
         asked = together(price, charge, seed=seed, out=written.out)
         for option in given(asked, *vars(asked)):
             raise ArgumentError(f"--{option}: it takes a table whose records are scored.")
-        saved, _ = files.read_release(model)
+        saved, _ = load_with_hash(model)
         if isinstance(saved, declarations.ReleasedDeclaration):
             raise ArgumentError(f"{model!r} declares columns: roc takes what is about a model.")
         answer = saved if isinstance(saved, PaidAnswer) else _one_fit(model, "roc").roc
@@ -428,27 +417,27 @@ def choose(
 
 def _scored(paths: Sequence[str], text: TextFormat, fits: Mapping[str, Any]) -> Any:
     """The columns of a table that models read, as each was declared."""
-    wanted: dict[str, DeclaredColumn] = {}
+    wanted: dict[str, Reading] = {}
+    person = None
     with open_table(paths, **vars(text)) as table:
         for label, fit in fits.items():
             variables, formula = fit.spec.variables, fit.spec.formula
-            reads, person = formula.scored, formula.person
-            own = {name: by_variable(variables[name]) for name in reads if name in table.names}
-            if person is not None and person.column in {*table.names} - {*reads}:
-                own[person.column] = DeclaredColumn("text")  # as fit reads it
-            for name, column in own.items():
-                if wanted.setdefault(name, column) != column:
+            for name in formula.scored:
+                if name not in table.names:
+                    continue
+                reading = reading_of_variable(variables[name])
+                if wanted.setdefault(name, reading) != reading:
                     raise ArgumentError(
                         f"{label!r} reads the column {name!r} in another way than the models "
                         "before it."
                     )
-        frame, readings = table.read(wanted, numbered=person is None)
-    note("privatelr", f"{describe(readings, table.numbers_note)}.")
-    return frame
+            if formula.person is not None and formula.person.column in table.names:
+                person = formula.person.column
+        return read_columns(table, wanted, person)
 
 
 def _one_fit(path: str, command: str) -> Any:
-    model = files.read_model(path)
+    model, _ = files.read_model(path)
     if isinstance(model, Strata):
         takes = "fits that are not strata" if command == "choose" else "one fit"
         raise ArgumentError(
@@ -510,8 +499,8 @@ def compare(*models: str, written: Written = Written()) -> int:
     read: dict[str, Any] = {}
     for path in models:
         label = Path(path).stem if often[Path(path).stem] == 1 else path
-        fit, content = files.read_release(path)
-        saved = read.setdefault(content, files.model_in(fit, path))  # one release costs once
+        model, content = files.read_model(path)
+        saved = read.setdefault(content, model)  # one release costs once
         if isinstance(saved, Strata):
             fits |= {f"{label}, {stratum}": own for stratum, own in saved.items()}
         else:

@@ -22,7 +22,7 @@ from privatelr.privacy.accounting import (
     ledger_page,
 )
 from privatelr.privacy.accounting.ledger_store import Charge
-from privatelr.results.release_files import charge_of
+from privatelr.results.release_files import charge_of, load_with_hash
 
 
 def ledger_of(charge: LedgerOptions) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def check(file: str, /, *releases: str, head: Hash = None, output: Output = Outp
     ledger = None if found else Ledger.open(file)
     if ledger is not None:
         for path in releases:
-            found += _strange(ledger, path, *files.read_release(path))
+            found += _strange(ledger, path, *load_with_hash(path))
     if output.json:
         head = None if ledger is None else ledger.head
         print(json.dumps({"sound": not found, "findings": found, "head": head}, indent=1))

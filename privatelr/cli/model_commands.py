@@ -32,12 +32,11 @@ from privatelr.cli.options import (
 )
 from privatelr.cli.outcomes import DONE, InputError, NotWrittenError, in_shell, note
 from privatelr.cli.tables import (
-    DeclaredColumn,
-    by_levels,
-    by_variable,
-    describe,
     is_file,
     open_table,
+    read_columns,
+    reading_of,
+    reading_of_variable,
 )
 from privatelr.datasets import load_dataset, load_schema
 from privatelr.errors import (
@@ -59,7 +58,7 @@ from privatelr.privacy.accounting import of_public_data
 from privatelr.results import DataCheck, PredictionType
 from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.pages.card import CardFormat
-from privatelr.results.release_files import charge_of, file_bytes
+from privatelr.results.release_files import charge_of, file_bytes, load
 from privatelr.results.strata_of_fits import Strata
 from privatelr.selection.choices import read_roc_share
 
@@ -230,7 +229,7 @@ def read_prior(prior: list[tuple[str, Any]]) -> dict[str, Any]:
     """The keyword for coefficients to which a penalty draws: numbers by names, or a model."""
     named = {name: mean for name, mean in prior if mean is not None}
     if len(prior) == 1 and not named:
-        return {"prior": files.read_model(prior[0][0])}
+        return {"prior": files.read_model(prior[0][0])[0]}
     if len(named) < len(prior):
         raise ArgumentError("--prior: it takes NAME=X for each of some coefficients, or one FILE.")
     return {"prior": named} if named else {}
@@ -348,23 +347,17 @@ def _read_table(
         terms = given(records, *OF_RECORDS)
         person, often = terms.pop("person", None), terms.pop("records_per_person", 1)
         whole = with_terms(with_person(text, person, often), table.names, **terms)
-        declarations = read_declarations(declared, table.names)
+        declarations = read_declarations(declared, table.types)
         formula = parse_formula(whole, table.names)
         # a term that is removed, as in . - age, is in the text of the formula but not in the model
         mentioned = {token.text for token in tokenize(formula.text) if token.is_name}
         levels = declarations["levels"]
         if eps != 0:
             _require_declared(table.numbers_note, formula, declarations)
-        wanted = {
-            name: by_levels(name, levels.get(name)) for name in table.names if name in mentioned
-        }
-        read = formula.variables
-        if formula.person is not None and (own := formula.person.column) not in read:
-            # as it is written, since the numbers 1 and 1.0 may be two persons
-            wanted[own], read = DeclaredColumn("text"), (*read, own)
-        frame, readings = table.read(wanted, numbered=formula.person is None)
-    used = {name: readings[name] for name in read}
-    note("privatelr", f"{describe(used, table.numbers_note)}.")
+        names = [*formula.variables, *(name for name in table.names if name in mentioned)]
+        wanted = {name: reading_of(name, levels.get(name)) for name in names}
+        person = None if formula.person is None else formula.person.column
+        frame = read_columns(table, wanted, person)
     for argument in ("bounds", "levels"):
         known = declarations[argument].items()
         declarations[argument] = {name: value for name, value in known if name in wanted}
@@ -417,15 +410,16 @@ def predict(
     """
     require_data(data)
     files.require_place(written.out, written.force)
-    fitted: Any = files.read_model(model)
+    fitted, _ = files.read_model(model)
     first, strata = (fitted.first, (fitted.by,)) if isinstance(fitted, Strata) else (fitted, ())
     spec = first.spec
     variables, reads = spec.variables, (*spec.formula.covariates, *strata)
     with open_table(data, **vars(text)) as table:
-        wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}
+        wanted = {
+            name: reading_of_variable(variables[name]) for name in reads if name in table.names
+        }
         # a model without covariates still needs the number of records
-        first = {table.names[0]: by_levels(table.names[0], None)}
-        frame, _ = table.read(wanted or first)
+        frame, _ = table.read(wanted or {table.names[0]: "numbers"})
     asked = {} if threshold is None else {"threshold": threshold}
     if asked and isinstance(fitted, MultinomialFit):
         raise ArgumentError("--threshold: the most probable of several classes has none.")
@@ -475,7 +469,7 @@ def card(model: str, *, format: CardFormat = "markdown", written: Written = Writ
         The format of the card; default markdown.
     """
     files.require_place(written.out, written.force)
-    text = files.read_release(model)[0].card(format)
+    text = load(model).card(format)
     if written.json:
         told = {"format": format, "card": text}
         text = json.dumps(told, indent=1, ensure_ascii=False)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -370,7 +371,7 @@ def together(*groups: object, **others: Any) -> SimpleNamespace:
     return SimpleNamespace(**{k: v for group in groups for k, v in vars(group).items()}, **others)
 
 
-# -- the schema file -----------------------------------------------------------------------------
+# -- declarations and the schema file ------------------------------------------------------------
 
 _STUDY = (
     TextFormat,
@@ -440,13 +441,37 @@ def read_study(chosen: Any) -> dict[str, Any]:
     return _load(chosen.schema)[1]
 
 
-def read_declarations(chosen: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
+def read_levels(levels: Sequence[Any], kind: str | None) -> list[Any]:
+    """Levels in the type of a column: texts that spell numbers, or true and false, are these.
+
+    Codes such as 01 spell no number. In a file that states its types, levels of a column of strings
+    (`kind`) remain texts.
+    """
+    spelled = [_spelled(level) for level in levels]
+    kinds = {type(value) for value in spelled}
+    is_typed = kinds <= {int, float} or kinds == {bool}
+    return (
+        spelled if is_typed and kind != "string" and len({*spelled}) == len(levels) else [*levels]
+    )
+
+
+def _spelled(level: Any) -> Any:
+    """What a level spells in JSON, with true and false in any case; else the level itself."""
+    try:
+        return json.loads(str(level).lower())
+    except ValueError:
+        return level
+
+
+def read_declarations(chosen: Any, types: Mapping[str, str | None] | None = None) -> dict[str, Any]:
     """Declarations as keywords for `dplr`, from the schema file and from options, which prevail.
+
+    With the `types` of the columns of a table, levels are in these; a type may not be stated.
 
     Raises
     ------
     SchemaError
-        If `names` of columns are given, and another column is declared.
+        If there is a table, and another column is declared.
     """
     schema = _load(chosen.schema)[0]
     declared = {**schema, **{name: {**schema.get(name, {})} for name in ("bounds", "levels")}}
@@ -456,11 +481,15 @@ def read_declarations(chosen: Any, names: Sequence[str] | None = None) -> dict[s
             declared[here][name] = value
     declared |= given(chosen, "row_norm", "intercept_scale")
     declare_schema(**declared)
+    if types is None:
+        return declared
     for argument in ("bounds", "levels"):
         for name in declared[argument]:
-            if names is not None and name not in names:
+            if name not in types:
                 raise SchemaError(
                     f"{argument} names {name!r}, which is not a column of the table; it has "
-                    f"{listed(names)}{or_meant(name, names)}"
+                    f"{listed([*types])}{or_meant(name, types)}"
                 )
+    levels = declared["levels"].items()
+    declared["levels"] = {name: read_levels(own, types[name]) for name, own in levels}
     return declared
