@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import re
 from collections import Counter
@@ -29,7 +27,15 @@ from privatelr.cli.options import (
     read_study,
     together,
 )
-from privatelr.cli.outcomes import DONE, InputError, NotWrittenError, OutputError, in_shell, note
+from privatelr.cli.outcomes import (
+    DONE,
+    InputError,
+    NotWrittenError,
+    OutputError,
+    as_json,
+    in_shell,
+    note,
+)
 from privatelr.cli.tables import Reading, open_table, read_columns, reading_of_variable
 from privatelr.errors import ArgumentError, GuaranteeError, ReleaseFileError
 from privatelr.formula import is_unnamed
@@ -105,7 +111,7 @@ def init(*data: str, text: TextFormat = TextFormat(), written: Written = Written
         types = {name: kind for name, kind in table.types.items() if not is_unnamed(name)}
     if written.json:
         columns = [{"name": name, "type": kind} for name, kind in types.items()]
-        page = json.dumps({"columns": columns}, indent=1, ensure_ascii=False)
+        page = as_json({"columns": columns})
     else:
         page = _template(table.shown, types)
     files.deliver(page, written)
@@ -178,7 +184,7 @@ def bounds(
     with seed_said(seed):
         released = suggestions.suggest_bounds(frame, known["bounds"], target, **paid)
     _say_uncharged(charge)
-    _deliver(released, {**read_study(declared), **known, "bounds": released}, written, save)
+    _deliver(released, {**read_study(declared), **known, "bounds": dict(released)}, written, save)
     return DONE
 
 
@@ -275,7 +281,7 @@ def _deliver(
     page, entry = schema.removesuffix("\n"), charge_of(released)
     if written.json:
         shown = {**study, "guarantee": to_json(released.guarantee)}
-        page = json.dumps(shown, indent=1, ensure_ascii=False, default=dict)
+        page = as_json(shown)
     try:
         if save is not None:
             data = _content_of(released)
@@ -453,7 +459,7 @@ def _show(answer: Any, written: Written, plot: str | None = None) -> int:
         curve = answer.curve.to_dict(orient="list")
         numbers = {"numbers": answer.tidy().to_dict(orient="records"), "curve": curve}
         numbers |= answer.to_dict()
-        page = json.dumps(_plain(numbers), indent=1, ensure_ascii=False, allow_nan=False)
+        page = as_json(numbers)
     elif written.json:
         page = _content_of(answer).decode().removesuffix("\n")
     try:
@@ -462,18 +468,6 @@ def _show(answer: Any, written: Written, plot: str | None = None) -> int:
         if plot is not None:
             files.save_picture(answer.plot, plot, (5.0, 5.0))
     return DONE
-
-
-def _plain(value: Any) -> Any:
-    """A value for JSON: null for what is not a finite number."""
-    match value:
-        case dict():
-            return {str(name): _plain(own) for name, own in value.items()}
-        case list() | tuple():
-            return [*map(_plain, value)]
-        case float() if not math.isfinite(value):
-            return None
-    return value
 
 
 def compare(*models: str, written: Written = Written()) -> int:
@@ -507,17 +501,16 @@ def compare(*models: str, written: Written = Written()) -> int:
             fits[label] = saved
     table = comparison.compare(fits)
     if written.json:
-        frame = table.to_frame().astype(object)
         columns = zip(fits, zip(*table.facts.cells, strict=True), strict=True)
         told = {
-            "terms": frame.where(frame.notna(), None).to_dict(orient="records"),
+            "terms": table.to_frame().to_dict(orient="records"),
             "facts": {
                 label: dict(zip(table.facts.names, cells, strict=True)) for label, cells in columns
             },
             "notes": list(table.notes),
             "guarantee": to_json(table.guarantee),
         }
-        page = json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False)
+        page = as_json(told)
     else:
         page = table.as_text()
     files.deliver(page, written)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
+import numpy as np
 import pandas as pd
 from cyclopts import Parameter
 
@@ -30,7 +30,7 @@ from privatelr.cli.options import (
     read_declarations,
     together,
 )
-from privatelr.cli.outcomes import DONE, InputError, NotWrittenError, in_shell, note
+from privatelr.cli.outcomes import DONE, InputError, NotWrittenError, as_json, in_shell, note
 from privatelr.cli.tables import (
     is_file,
     open_table,
@@ -123,7 +123,7 @@ def check(
         raise InputError("standard error is closed, and the page of a check goes nowhere else.")
     whole, frame, declarations = _read_table(data, formula, text, records, declared)
     counted = check_data(whole, frame, **declarations)
-    page = json.dumps(_numbers(counted), indent=1) if output.json else in_shell(counted)
+    page = as_json(_numbers(counted)) if output.json else in_shell(counted)
     print(page, file=sys.stderr, flush=True)
     return DONE
 
@@ -426,7 +426,8 @@ def predict(
     predicted = fitted.predict(frame, type, **asked)
     if asked and predicted.name != "class":
         raise ArgumentError("--threshold goes with --type classes.")
-    files.deliver(_as_json(predicted) if written.json else _as_csv(predicted), written)
+    lines = predicted.to_csv(index=False, lineterminator="\n")
+    files.deliver(_as_json(predicted) if written.json else lines, written)
     return DONE
 
 
@@ -436,21 +437,11 @@ def require_data(data: Sequence[str]) -> None:
         raise ArgumentError("DATA: a table is needed.")
 
 
-def _as_csv(predicted: pd.Series[Any] | pd.DataFrame) -> str:
-    return str(predicted.to_csv(index=False, lineterminator="\n"))
-
-
 def _as_json(predicted: pd.Series[Any] | pd.DataFrame) -> str:
-    """The names and values of predictions; a record that cannot be predicted is null."""
-    table = pd.DataFrame(predicted)
-    several = isinstance(predicted, pd.DataFrame)
-    rows = [
-        None if any(value != value for value in row) else row if several else row[0]
-        for row in zip(*(table[name].tolist() for name in table), strict=True)
-    ]
-    name = [*map(str, table.columns)] if several else str(predicted.name)
-    lines = ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in rows)
-    return f'{{\n "name": {json.dumps(name)},\n "predictions": [\n{lines}\n ]\n}}'
+    """The names and values of predictions; what cannot be predicted is null."""
+    names = predicted.columns if isinstance(predicted, pd.DataFrame) else predicted.name
+    values = predicted.to_numpy().tolist()
+    return as_json({"name": np.array(names).tolist(), "predictions": values})
 
 
 def card(model: str, *, format: CardFormat = "markdown", written: Written = Written()) -> int:
@@ -471,7 +462,6 @@ def card(model: str, *, format: CardFormat = "markdown", written: Written = Writ
     files.require_place(written.out, written.force)
     text = load(model).card(format)
     if written.json:
-        told = {"format": format, "card": text}
-        text = json.dumps(told, indent=1, ensure_ascii=False)
+        text = as_json({"format": format, "card": text})
     files.deliver(text, written)
     return DONE

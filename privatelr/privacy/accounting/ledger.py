@@ -39,7 +39,7 @@ from privatelr.privacy.accounting import statement as statements
 from privatelr.privacy.accounting.agreement import require_agreement
 from privatelr.privacy.accounting.filters import named_rule, renyi_rule
 from privatelr.privacy.accounting.ledger_entry import Entry, Receipt, priced
-from privatelr.privacy.accounting.ledger_store import Charge, DiskBook, LedgerRow
+from privatelr.privacy.accounting.ledger_store import Charge, Content, DiskBook, LedgerRow
 from privatelr.privacy.accounting.statement import Statement, charged, left
 from privatelr.privacy.events import Event
 from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, read_neighbours
@@ -103,6 +103,12 @@ class MemoryBook:
         """
         if not self.is_kept:
             raise GuaranteeError(ELSEWHERE)
+
+    def content(self) -> Content:
+        """The entries as charges without times and notes; there are no rows."""
+        entries = enumerate(self.statement.entries, 1)
+        charges = tuple(Charge(number, "", entry, "", "") for number, entry in entries)
+        return Content(self.key, "", "", self.statement, charges, ())
 
     @contextmanager
     def exclusively(self) -> Iterator[Page]:
@@ -595,9 +601,7 @@ class Ledger(Account):
 
     def page(self) -> list[page_model.Piece]:
         """Return its page in pieces, as `privatelr.page_model` writes them."""
-        if isinstance(book := self._book, DiskBook):
-            return ledger_page.page(book.content())
-        return ledger_page.page_in_memory(book.statement)
+        return ledger_page.page(self._book.content())
 
     def __str__(self) -> str:
         return page_model.as_text(self.page())
