@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from privatelr import page_model
 from privatelr.cli import files
-from privatelr.cli.options import Hash, LedgerOptions, Output, Written
+from privatelr.cli.options import LedgerOptions, Output, Written
 from privatelr.cli.outcomes import DONE, REFUSED, InputError, print_page
 from privatelr.errors import ArgumentError, count_of, require_number
 from privatelr.privacy import prices
@@ -133,7 +133,7 @@ def entries(file: str | None = None, /, *, output: Output = Output()) -> int:
     return DONE
 
 
-def check(file: str, /, *releases: str, head: Hash = None, output: Output = Output()) -> int:
+def check(file: str, /, *releases: str, head: str | None = None, output: Output = Output()) -> int:
     """Check every row, and whether the ledger knows a noted head and saved models.
 
     The exit status is 1 if not.

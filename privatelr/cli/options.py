@@ -8,7 +8,6 @@ from __future__ import annotations
 import codecs
 import csv
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -51,12 +50,6 @@ def _whole(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 40):
         raise ValueError
     return int(text)
-
-
-def _sha256(text: str) -> str:
-    if not re.fullmatch("[0-9a-f]{64}", text):
-        raise ValueError
-    return text
 
 
 def _encoding(text: str) -> str:
@@ -116,7 +109,6 @@ def _prior(text: str) -> tuple[str, Any]:
 
 
 Whole = Annotated[int | None, _read(_whole, "a whole number from 0", "N")]
-Hash = Annotated[str | None, _read(_sha256, "a hash of 64 hexadecimal digits", "HASH")]
 
 
 # -- groups of options ---------------------------------------------------------------------------

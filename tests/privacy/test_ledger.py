@@ -307,7 +307,7 @@ def test_page():
         "[##############..........................] 34% of what the account holds is",
         "spent",
     ]
-    assert "  histogram [test]                            2    eps=0.1, delta=1e-08" in text
+    assert "histogram [test] 2 eps=0.1, delta=1e-08" in " ".join(text.split())
     assert "two lines" in text
     assert "Spent: epsilon " in text
     assert all(len(line) <= 79 for line in text.splitlines())

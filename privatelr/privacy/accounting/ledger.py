@@ -15,7 +15,6 @@ import platform
 import re
 import sys
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -128,8 +127,10 @@ class _MemoryPage:
 
 
 @suggests_arguments
-class Account(ABC):
+class Account:
     """An account that can be charged: a ledger, a part of one, or all active ledgers.
+
+    Without places it stands for a block of the process that started this one, and refuses charges.
 
     Attributes
     ----------
@@ -138,9 +139,15 @@ class Account(ABC):
         rows that the charge is about; None for all rows.
     """
 
+    def __init__(self, *places: tuple[Ledger, str | None]) -> None:
+        self._places = places
+
     @property
-    @abstractmethod
-    def places(self) -> Places: ...
+    def places(self) -> Places:
+        """The ledgers that record a charge, each with the part of the rows."""
+        if not self._places:
+            raise GuaranteeError(ELSEWHERE)
+        return self._places
 
     @property
     def ledgers(self) -> tuple[Ledger, ...]:
@@ -499,7 +506,7 @@ class Ledger(Account):
         charge to the ledger itself is about all rows, and adds to every part. A ledger about
         persons has no parts.
         """
-        return PartAccount(self, name)
+        return PartAccount((self, name))
 
     def spent(self, delta: float | None = None) -> float:
         """Return the epsilon of all charges at this delta, or at the delta of the budget.
@@ -637,17 +644,10 @@ class Ledger(Account):
 class PartAccount(Account):
     """The account of some of the rows; it can stand in the place of a ledger (`Ledger.part`)."""
 
-    def __init__(self, ledger: Ledger, name: str) -> None:
-        self._ledger, self._name = ledger, name
-
-    @property
-    def places(self) -> Places:
-        """The ledger, with the name of this part."""
-        return ((self._ledger, self._name),)
-
     def left(self, delta: float = 0.0) -> float:
         """Return the largest epsilon of one more release from this part, pure or with a delta."""
-        return self._ledger._left(self._name, delta)
+        ((ledger, name),) = self.places
+        return ledger._left(name, delta)
 
     def __copy__(self) -> PartAccount:
         return self
@@ -702,22 +702,6 @@ AnyLedger = Account | str | os.PathLike[str]
 """What users hand over: a ledger, a part of one, or the path of one."""
 
 
-class _SeveralLedgers(Account):
-    """The account that a caller named, together with the ledgers of open blocks.
-
-    Without places it stands for a block of the process that started this one, and refuses charges.
-    """
-
-    def __init__(self, *places: tuple[Ledger, str | None]) -> None:
-        self._places = places
-
-    @property
-    def places(self) -> Places:
-        if not self._places:
-            raise GuaranteeError(ELSEWHERE)
-        return self._places
-
-
 def account_with(ledger: AnyLedger | None) -> Account | None:
     """Return what a fitting function charges; None if there is none to charge.
 
@@ -738,7 +722,7 @@ def account_with(ledger: AnyLedger | None) -> Account | None:
         ledger = Ledger.open(ledger)
     above = [address for _, address in blocks_above()]
     if None in above:  # the ledger of a block cannot be charged here
-        return _SeveralLedgers()
+        return Account()
     others = [*map(Ledger.open, filter(None, above)), *ACTIVE]
     if named := os.environ.get(NAMED):
         others.append(_opened(named))
@@ -754,7 +738,7 @@ def account_with(ledger: AnyLedger | None) -> Account | None:
         case [(one, None)]:
             return one
         case several:
-            return _SeveralLedgers(*several)
+            return Account(*several)
 
 
 def charge(

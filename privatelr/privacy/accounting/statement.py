@@ -133,15 +133,8 @@ def with_rule(statement: Statement, first: Entry | None = None) -> Statement:
 
 def is_within(statement: Statement) -> bool:
     """Whether the entries fit into the budget, in every part of the rows."""
-    rule = statement.rule
-    if rule is None:
-        return not statement.entries
-    if isinstance(rule, DeclaredPrices):
-        return unused(rule, statement.entries) is not None
-    return all(
-        filters.epsilon_used(rule, group, statement.delta) <= statement.epsilon
-        for group in _by_part(statement.entries)
-    )
+    decided = with_rule(statement)
+    return spent(decided, decided.delta) <= decided.epsilon
 
 
 def spent(statement: Statement, delta: float) -> float:
