@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import sha256
@@ -30,14 +29,13 @@ from privatelr.cli.options import (
 from privatelr.cli.outcomes import (
     DONE,
     InputError,
-    NotWrittenError,
     OutputError,
     as_json,
     in_shell,
     note,
 )
 from privatelr.cli.tables import Reading, open_table, read_columns, reading_of_variable
-from privatelr.errors import ArgumentError, GuaranteeError, ReleaseFileError
+from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.formula import is_unnamed
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_target
@@ -46,7 +44,7 @@ from privatelr.plot_style import require_plot
 from privatelr.privacy import ZCDP, Guarantee, neighbours_about, to_json
 from privatelr.privacy.accounting import NAMED
 from privatelr.results.answers.paid_answer import PaidAnswer
-from privatelr.results.release_files import charge_of, file_bytes, hash_in, load_with_hash
+from privatelr.results.release_files import charge_of, hash_in, load_with_hash
 from privatelr.results.strata_of_fits import Strata
 
 if TYPE_CHECKING:
@@ -284,7 +282,7 @@ def _deliver(
         page = as_json(shown)
     try:
         if save is not None:
-            data = _content_of(released)
+            data = files.content_of(released)
             files.write(save, data, written.force, "--save")
             files.tell(entry, hash_in(data))
             entry = None  # it was told
@@ -297,13 +295,6 @@ def _deliver(
             prints_file=not written.json,
             hash_of=lambda data: sha256(data).hexdigest(),
         )
-
-
-def _content_of(answer: PaidAnswer) -> bytes:
-    try:
-        return file_bytes(answer)
-    except ReleaseFileError as error:
-        raise NotWrittenError(f"the answer cannot be saved: {error}.") from None
 
 
 def _printable(line: str) -> str:
@@ -407,8 +398,7 @@ def choose(
         raise ArgumentError("MODELS and DATA are needed: two or more models, and a table.")
     *paths, table = data
     files.require_place(written.out, written.force)
-    names = [Path(path).stem for path in paths]
-    labels = names if len({*names}) == len(names) else paths
+    labels = _labels(paths)
     if len({*labels}) < len(labels):
         raise ArgumentError("MODELS: a model is named twice.")
     fits = {label: _one_fit(path, "choose") for label, path in zip(labels, paths, strict=True)}
@@ -442,6 +432,13 @@ def _scored(paths: Sequence[str], text: TextFormat, fits: Mapping[str, Any]) -> 
         return read_columns(table, wanted, person)
 
 
+def _labels(paths: Sequence[str]) -> list[str]:
+    """The names of models: those of their files where these differ, or else their paths."""
+    names = [Path(path).stem for path in paths]
+    pairs = zip(paths, names, strict=True)
+    return [name if names.count(name) == 1 else path for path, name in pairs]
+
+
 def _one_fit(path: str, command: str) -> Any:
     model, _ = files.read_model(path)
     if isinstance(model, Strata):
@@ -461,9 +458,9 @@ def _show(answer: Any, written: Written, plot: str | None = None) -> int:
         numbers |= answer.to_dict()
         page = as_json(numbers)
     elif written.json:
-        page = _content_of(answer).decode().removesuffix("\n")
+        page = files.content_of(answer).decode().removesuffix("\n")
     try:
-        files.deliver_paid(page, partial(_content_of, answer), written, charge_of(answer))
+        files.deliver_paid(page, partial(files.content_of, answer), written, charge_of(answer))
     finally:
         if plot is not None:
             files.save_picture(answer.plot, plot, (5.0, 5.0))
@@ -488,11 +485,9 @@ def compare(*models: str, written: Written = Written()) -> int:
     if not models:
         raise ArgumentError("MODELS: one or more saved models are needed.")
     files.require_place(written.out, written.force)
-    often = Counter(Path(path).stem for path in models)
     fits: dict[str, Any] = {}
     read: dict[str, Any] = {}
-    for path in models:
-        label = Path(path).stem if often[Path(path).stem] == 1 else path
+    for path, label in zip(models, _labels(models), strict=True):
         model, content = files.read_model(path)
         saved = read.setdefault(content, model)  # one release costs once
         if isinstance(saved, Strata):

@@ -26,6 +26,7 @@ from privatelr.privacy.accounting import Entry, complete
 from privatelr.results.release_files import (
     IS_DATABASE,
     create_file,
+    file_bytes,
     hash_in,
     is_database,
     load_with_hash,
@@ -79,6 +80,14 @@ def write(path: str, data: bytes, force: bool, option: str = "--out") -> None:
         ) from None
     except OSError as error:
         raise NotWrittenError(f"{option} {path!r} was not written ({reason_of(error)}).") from None
+
+
+def content_of(release: Any) -> bytes:
+    """The file of a model or an answer; raises `NotWrittenError` if it cannot be saved."""
+    try:
+        return file_bytes(release)
+    except ReleaseFileError as error:
+        raise NotWrittenError(f"the release cannot be saved: {error}.") from None
 
 
 def deliver_paid(

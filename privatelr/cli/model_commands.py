@@ -30,7 +30,7 @@ from privatelr.cli.options import (
     read_declarations,
     together,
 )
-from privatelr.cli.outcomes import DONE, InputError, NotWrittenError, as_json, in_shell, note
+from privatelr.cli.outcomes import DONE, InputError, as_json, in_shell, note
 from privatelr.cli.tables import (
     is_file,
     open_table,
@@ -43,7 +43,6 @@ from privatelr.errors import (
     ArgumentError,
     GuaranteeError,
     PrivacyWarning,
-    ReleaseFileError,
     SchemaError,
     listed,
 )
@@ -205,7 +204,7 @@ def fit(
         arguments["eps"] = ZCDP(promise.rho, REPLACE_PERSON)
     with seed_said(seed):
         fitted = _fitter(chosen)(whole, frame, **arguments, **declarations, seed=seed)
-    content = partial(_file_of, fitted)
+    content = partial(files.content_of, fitted)
     files.deliver_paid(
         in_shell(fitted), content, written, charge_of(fitted), prints_file=written.json
     )
@@ -233,13 +232,6 @@ def read_prior(prior: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(named) < len(prior):
         raise ArgumentError("--prior: it takes NAME=X for each of some coefficients, or one FILE.")
     return {"prior": named} if named else {}
-
-
-def _file_of(model: Any) -> bytes:
-    try:
-        return file_bytes(model)
-    except ReleaseFileError as error:
-        raise NotWrittenError(f"the model cannot be saved: {error}.") from None
 
 
 def _fitters() -> dict[str, Callable[..., Any]]:

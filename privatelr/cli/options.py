@@ -226,11 +226,7 @@ class Records:
 
 
 Person = Annotated[str | None, Parameter(group=_GROUPS["What is promised"])]
-Seed = Annotated[
-    int | None,
-    _read(_whole, "a whole number from 0", "N"),
-    Parameter(group=_GROUPS["What is promised"]),
-]
+Seed = Annotated[Whole, Parameter(group=_GROUPS["What is promised"])]
 
 
 @group_of_options("What is promised")
