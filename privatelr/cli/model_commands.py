@@ -162,11 +162,12 @@ def fit(
     compressed. Several files of Parquet, a folder of them, or a pattern such as 'data/*.parquet'
     are one table. With --out the model is also written to a file, which holds no data.
 
-    Nothing about the types of a CSV is read off its values. A column with levels is read as its
-    levels are written, every other column of the formula as numbers, and one line on standard
-    error says which. A cell that is neither a number (with a decimal point, or as --decimal says)
-    nor one of the levels is missing, and its record counts as a row of zeros. So a date, 1 234 and
-    5% are missing, and a response such as no/yes takes --levels.
+    Nothing about the types of a CSV is read off its values. A column with levels is read as text,
+    unless all of them are numbers, or true and false. Every other column of the formula is read as
+    numbers, and one line on standard error says which. A cell that is neither a number (with a
+    decimal point, or as --decimal says) nor one of the levels is missing, and its record counts as
+    a row of zeros. So a date, 1 234 and 5% are missing, and a response such as no/yes takes
+    --levels.
 
     Public are the number of records, the names, all options, and that the table is well formed. A
     record of the wrong width, a quote that is not closed, and text in another encoding are errors.

@@ -187,8 +187,9 @@ class Declared:
         list[tuple[str, list[str]]],
         _read(_levels, "of the form NAME=A,B, such as smoker=no,yes", "NAME=A,B", repeated=True),
     ] = field(default_factory=list)
-    """Levels of a column of text, the reference first, as in smoker=no,yes. A level with a comma
-    is quoted as in CSV. May be repeated."""
+    """Levels of a column, the reference first, as in smoker=no,yes. A level with a comma is quoted
+    as in CSV. Levels such as 1,2 are numbers, but for a column of strings in Parquet. May be
+    repeated."""
 
 
 @group_of_options("What is public about the table")

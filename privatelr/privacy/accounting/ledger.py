@@ -149,6 +149,12 @@ class Account:
             raise GuaranteeError(ELSEWHERE)
         return self._places
 
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
+
     @property
     def ledgers(self) -> tuple[Ledger, ...]:
         """The ledgers that are charged."""
@@ -589,12 +595,6 @@ class Ledger(Account):
             del ACTIVE[-1 - ACTIVE[::-1].index(self)]
             _leave_word()
 
-    def __copy__(self) -> Ledger:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
-        return self
-
     def __reduce__(self) -> tuple[Any, ...]:
         if isinstance(book := self._book, DiskBook):
             return _reopen, (book.key, book.address, book.note)
@@ -648,12 +648,6 @@ class PartAccount(Account):
         """Return the largest epsilon of one more release from this part, pure or with a delta."""
         ((ledger, name),) = self.places
         return ledger._left(name, delta)
-
-    def __copy__(self) -> PartAccount:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> PartAccount:
-        return self
 
 
 def _delta(delta: float) -> float:
