@@ -66,7 +66,7 @@ def read_table(X: Any, levels: Mapping[str, Any] | None = None) -> Any:
     elif is_dask(X) or hasattr(X, "columns"):
         found = as_batch(X).frame
     elif isinstance(X, list | tuple):
-        found = _of_array(np.array(X, dtype=object), levels)
+        found = _of_array(_cells(X), levels)
     elif hasattr(X, "__array__"):
         found = _of_array(X if isinstance(X, np.ma.MaskedArray) else np.asarray(X), levels)
     else:  # NumPy would find a type by all values
@@ -81,10 +81,24 @@ def read_table(X: Any, levels: Mapping[str, Any] | None = None) -> Any:
     return found
 
 
-_TWO = (
-    "X takes two dimensions, and rows of one length. Reshape your data: one column is "
-    "X.reshape(-1, 1)"
-)
+_TWO = "X takes two dimensions. Reshape your data: one column is X.reshape(-1, 1)"
+
+
+def _cells(rows: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """Return the cells of lists; a row of another length than the first one is missing."""
+    first = next(filter(_is_row, rows), None)
+    if first is None:
+        raise SchemaError(f"X is a list without rows: {_TWO}.")
+    cells = np.full((len(rows), len(first)), None, dtype=object)
+    for place, row in enumerate(rows):
+        if _is_row(row) and len(row) == len(first):
+            for column, value in enumerate(row):
+                cells[place, column] = value
+    return cells
+
+
+def _is_row(row: Any) -> bool:
+    return type(row) in (list, tuple) or (type(row) is np.ndarray and row.ndim == 1)
 
 
 def _of_array(values: np.ndarray[Any, Any], levels: Mapping[str, Any] | None) -> Any:
