@@ -433,15 +433,17 @@ def read_study(chosen: Any) -> dict[str, Any]:
 def read_levels(levels: Sequence[Any], kind: str | None) -> list[Any]:
     """Levels in the type of a column: texts that spell numbers, or true and false, are these.
 
-    Codes such as 01 spell no number. In a file that states its types, levels of a column of strings
-    (`kind`) remain texts.
+    Codes such as 01 spell no number, and whole numbers that no double can tell from others stay
+    texts. In a file that states its types, levels of a column of strings (`kind`) remain texts.
     """
     spelled = [_spelled(level) for level in levels]
     kinds = {type(value) for value in spelled}
-    is_typed = kinds <= {int, float} or kinds == {bool}
-    return (
-        spelled if is_typed and kind != "string" and len({*spelled}) == len(levels) else [*levels]
+    is_typed = kinds == {bool} or (
+        kinds <= {int, float} and max(map(abs, spelled), default=0) < 2**53
     )
+    if kind == "string" or not is_typed or len({*spelled}) < len(levels):
+        return [*levels]
+    return spelled
 
 
 def _spelled(level: Any) -> Any:

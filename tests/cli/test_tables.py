@@ -255,7 +255,14 @@ def test_how_a_column_is_read_follows_from_its_declaration():
         (["True", "false"], [True, False]),
         *[
             (levels, levels)
-            for levels in (["01", "1"], ["1", "1.0"], ["low", "2"], ["1", "true"], ["NaN", "1"])
+            for levels in (
+                ["01", "1"],
+                ["1", "1.0"],
+                ["low", "2"],
+                ["1", "true"],
+                ["NaN", "1"],
+                [str(2**53), str(2**53 + 1)],
+            )
         ],
         ([0, 1], [0, 1]),
     ],
