@@ -10,7 +10,6 @@ import shutil
 import textwrap
 from collections.abc import Sequence
 from contextlib import redirect_stdout
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cyclopts import App, CycloptsError, Parameter
@@ -24,9 +23,10 @@ if TYPE_CHECKING:
     from cyclopts.help import HelpPanel
     from rich.console import Console, ConsoleOptions
 
-    from privatelr.cli import options
-else:  # imported with the command that has options
+    from privatelr.cli import options, program_commands
+else:
     options = lazy_import("privatelr.cli.options")
+    program_commands = lazy_import("privatelr.cli.program_commands")
 
 _TEXT = """\
 Fit differentially private logistic regressions and linear SVMs from a formula.
@@ -167,7 +167,7 @@ def main_of_program(name: str, words: Sequence[str]) -> int:
 
     def action() -> int:
         app = make_app(name, None)
-        app.default(getattr(import_module("privatelr.cli.program_commands"), name))
+        app.default(getattr(program_commands, name))
         return run(app, words)
 
     return outcomes.run_safely(name, action)
