@@ -27,6 +27,7 @@ from privatelr.errors import (
     GuaranteeError,
     LedgerError,
     ReaderError,
+    WrongLedgerError,
     count_of,
     require_number,
     show,
@@ -465,7 +466,7 @@ class Ledger(Account):
         `head`, up to the row that had it, and by `knows`, up to the charge of a saved release.
         """
         if head is not None and not (isinstance(head, str) and re.fullmatch("[0-9a-f]{64}", head)):
-            raise LedgerError(f"head={show(head)}: head takes 64 hexadecimal digits.")
+            raise WrongLedgerError(f"head={show(head)}: head takes 64 hexadecimal digits.")
         return tuple(ledger_store.findings(ledger_store.table_at(_path(path)), head))
 
     @property
