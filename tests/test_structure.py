@@ -11,10 +11,10 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 235,
-    "code lines": 38_497,
+    "code lines": 38_235,
     "modules of the fullest folder": 18,
-    "isinstance of kinds": 81,
-    "uses of Any": 1661,
+    "isinstance of kinds": 79,
+    "uses of Any": 1639,
     "default call: depth": 17,
     "default call: functions": 349,
     "default call: modules": 56,
@@ -24,9 +24,9 @@ MOST = {
     "inference call: modules": 67,
     "inference call: types": 51,
     "command on a stream: depth": 23,
-    "command on a stream: functions": 618,
+    "command on a stream: functions": 617,
     "command on a stream: modules": 87,
-    "command on a stream: types": 58,
+    "command on a stream: types": 57,
 }
 """What the package may have at most. These numbers only fall."""
 
