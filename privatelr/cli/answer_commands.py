@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
 import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import sha256
@@ -29,9 +26,16 @@ from privatelr.cli.options import (
     read_study,
     together,
 )
-from privatelr.cli.outcomes import DONE, InputError, NotWrittenError, OutputError, in_shell, note
-from privatelr.cli.tables import DeclaredColumn, by_levels, by_variable, describe, open_table
-from privatelr.errors import ArgumentError, GuaranteeError, ReleaseFileError
+from privatelr.cli.outcomes import (
+    DONE,
+    InputError,
+    OutputError,
+    as_json,
+    in_shell,
+    note,
+)
+from privatelr.cli.tables import Reading, open_table, read_columns, reading_of_variable
+from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.formula import is_unnamed
 from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_target
@@ -40,7 +44,7 @@ from privatelr.plot_style import require_plot
 from privatelr.privacy import ZCDP, Guarantee, neighbours_about, to_json
 from privatelr.privacy.accounting import NAMED
 from privatelr.results.answers.paid_answer import PaidAnswer
-from privatelr.results.release_files import charge_of, file_bytes, hash_in
+from privatelr.results.release_files import charge_of, hash_in, load_with_hash
 from privatelr.results.strata_of_fits import Strata
 
 if TYPE_CHECKING:
@@ -105,7 +109,7 @@ def init(*data: str, text: TextFormat = TextFormat(), written: Written = Written
         types = {name: kind for name, kind in table.types.items() if not is_unnamed(name)}
     if written.json:
         columns = [{"name": name, "type": kind} for name, kind in types.items()]
-        page = json.dumps({"columns": columns}, indent=1, ensure_ascii=False)
+        page = as_json({"columns": columns})
     else:
         page = _template(table.shown, types)
     files.deliver(page, written)
@@ -170,15 +174,15 @@ def bounds(
     paid = {"seed": seed, "person": person, **ledger_of(charge)}
     _require_both(written, save)  # before a budget is spent
     with open_table(data, **vars(text)) as table:
-        known = read_declarations(declared, table.names)
-        wanted = {name: by_levels(name, None) for name in known["bounds"]}
+        known = read_declarations(declared, table.types)
+        wanted: dict[str, Reading] = dict.fromkeys(known["bounds"], "numbers")
         if not wanted:
             raise ArgumentError("--bounds: takes an outer range for each column, as age=0:150.")
-        frame = _read(table, wanted, person)
+        frame = read_columns(table, wanted, person)
     with seed_said(seed):
         released = suggestions.suggest_bounds(frame, known["bounds"], target, **paid)
     _say_uncharged(charge)
-    _deliver(released, {**read_study(declared), **known, "bounds": released}, written, save)
+    _deliver(released, {**read_study(declared), **known, "bounds": dict(released)}, written, save)
     return DONE
 
 
@@ -225,27 +229,16 @@ def levels(
     paid = {"seed": seed, "person": person, **ledger_of(charge)}
     _require_both(written, save)
     with open_table(paths, **vars(text)) as table:
-        known = read_declarations(declared, table.names)
+        known = read_declarations(declared, table.types)
         if name in known["bounds"]:
             raise ArgumentError(f"{name!r} has bounds, and a column takes bounds or levels.")
-        frame = _read(table, {name: DeclaredColumn("text")}, person)
+        frame = read_columns(table, {name: "text"}, person)
     with seed_said(seed):
         released = suggestions.levels_from(frame, name, target, **paid)
     known["levels"] |= released
     _say_uncharged(charge)
     _deliver(released, {**read_study(declared), **known}, written, save)
     return DONE
-
-
-def _read(table: Any, wanted: dict[str, DeclaredColumn], person: str | None) -> Any:
-    """Read columns, and the one that tells persons apart as it is written; say how."""
-    columns = {} if person is None else {person: DeclaredColumn("text")}
-    for name in (columns := columns | wanted):
-        if name not in table.names:
-            raise InputError(f"{name!r} is not a column of the table.")
-    frame, readings = table.read(columns, numbered=person is None)
-    note("privatelr", f"{describe(readings, table.numbers_note)}.")
-    return frame
 
 
 def _target(price: PriceOptions, about: Any) -> Guarantee:
@@ -286,10 +279,10 @@ def _deliver(
     page, entry = schema.removesuffix("\n"), charge_of(released)
     if written.json:
         shown = {**study, "guarantee": to_json(released.guarantee)}
-        page = json.dumps(shown, indent=1, ensure_ascii=False, default=dict)
+        page = as_json(shown)
     try:
         if save is not None:
-            data = _content_of(released)
+            data = files.content_of(released)
             files.write(save, data, written.force, "--save")
             files.tell(entry, hash_in(data))
             entry = None  # it was told
@@ -302,13 +295,6 @@ def _deliver(
             prints_file=not written.json,
             hash_of=lambda data: sha256(data).hexdigest(),
         )
-
-
-def _content_of(answer: PaidAnswer) -> bytes:
-    try:
-        return file_bytes(answer)
-    except ReleaseFileError as error:
-        raise NotWrittenError(f"the answer cannot be saved: {error}.") from None
 
 
 def _printable(line: str) -> str:
@@ -360,7 +346,7 @@ def roc(
         asked = together(price, charge, seed=seed, out=written.out)
         for option in given(asked, *vars(asked)):
             raise ArgumentError(f"--{option}: it takes a table whose records are scored.")
-        saved, _ = files.read_release(model)
+        saved, _ = load_with_hash(model)
         if isinstance(saved, declarations.ReleasedDeclaration):
             raise ArgumentError(f"{model!r} declares columns: roc takes what is about a model.")
         answer = saved if isinstance(saved, PaidAnswer) else _one_fit(model, "roc").roc
@@ -412,8 +398,7 @@ def choose(
         raise ArgumentError("MODELS and DATA are needed: two or more models, and a table.")
     *paths, table = data
     files.require_place(written.out, written.force)
-    names = [Path(path).stem for path in paths]
-    labels = names if len({*names}) == len(names) else paths
+    labels = _labels(paths)
     if len({*labels}) < len(labels):
         raise ArgumentError("MODELS: a model is named twice.")
     fits = {label: _one_fit(path, "choose") for label, path in zip(labels, paths, strict=True)}
@@ -428,27 +413,34 @@ def choose(
 
 def _scored(paths: Sequence[str], text: TextFormat, fits: Mapping[str, Any]) -> Any:
     """The columns of a table that models read, as each was declared."""
-    wanted: dict[str, DeclaredColumn] = {}
+    wanted: dict[str, Reading] = {}
+    person = None
     with open_table(paths, **vars(text)) as table:
         for label, fit in fits.items():
             variables, formula = fit.spec.variables, fit.spec.formula
-            reads, person = formula.scored, formula.person
-            own = {name: by_variable(variables[name]) for name in reads if name in table.names}
-            if person is not None and person.column in {*table.names} - {*reads}:
-                own[person.column] = DeclaredColumn("text")  # as fit reads it
-            for name, column in own.items():
-                if wanted.setdefault(name, column) != column:
+            for name in formula.scored:
+                if name not in table.names:
+                    continue
+                reading = reading_of_variable(variables[name])
+                if wanted.setdefault(name, reading) != reading:
                     raise ArgumentError(
                         f"{label!r} reads the column {name!r} in another way than the models "
                         "before it."
                     )
-        frame, readings = table.read(wanted, numbered=person is None)
-    note("privatelr", f"{describe(readings, table.numbers_note)}.")
-    return frame
+            if formula.person is not None and formula.person.column in table.names:
+                person = formula.person.column
+        return read_columns(table, wanted, person)
+
+
+def _labels(paths: Sequence[str]) -> list[str]:
+    """The names of models: those of their files where these differ, or else their paths."""
+    names = [Path(path).stem for path in paths]
+    pairs = zip(paths, names, strict=True)
+    return [name if names.count(name) == 1 else path for path, name in pairs]
 
 
 def _one_fit(path: str, command: str) -> Any:
-    model = files.read_model(path)
+    model, _ = files.read_model(path)
     if isinstance(model, Strata):
         takes = "fits that are not strata" if command == "choose" else "one fit"
         raise ArgumentError(
@@ -464,27 +456,15 @@ def _show(answer: Any, written: Written, plot: str | None = None) -> int:
         curve = answer.curve.to_dict(orient="list")
         numbers = {"numbers": answer.tidy().to_dict(orient="records"), "curve": curve}
         numbers |= answer.to_dict()
-        page = json.dumps(_plain(numbers), indent=1, ensure_ascii=False, allow_nan=False)
+        page = as_json(numbers)
     elif written.json:
-        page = _content_of(answer).decode().removesuffix("\n")
+        page = files.content_of(answer).decode().removesuffix("\n")
     try:
-        files.deliver_paid(page, partial(_content_of, answer), written, charge_of(answer))
+        files.deliver_paid(page, partial(files.content_of, answer), written, charge_of(answer))
     finally:
         if plot is not None:
             files.save_picture(answer.plot, plot, (5.0, 5.0))
     return DONE
-
-
-def _plain(value: Any) -> Any:
-    """A value for JSON: null for what is not a finite number."""
-    match value:
-        case dict():
-            return {str(name): _plain(own) for name, own in value.items()}
-        case list() | tuple():
-            return [*map(_plain, value)]
-        case float() if not math.isfinite(value):
-            return None
-    return value
 
 
 def compare(*models: str, written: Written = Written()) -> int:
@@ -505,30 +485,27 @@ def compare(*models: str, written: Written = Written()) -> int:
     if not models:
         raise ArgumentError("MODELS: one or more saved models are needed.")
     files.require_place(written.out, written.force)
-    often = Counter(Path(path).stem for path in models)
     fits: dict[str, Any] = {}
     read: dict[str, Any] = {}
-    for path in models:
-        label = Path(path).stem if often[Path(path).stem] == 1 else path
-        fit, content = files.read_release(path)
-        saved = read.setdefault(content, files.model_in(fit, path))  # one release costs once
+    for path, label in zip(models, _labels(models), strict=True):
+        model, content = files.read_model(path)
+        saved = read.setdefault(content, model)  # one release costs once
         if isinstance(saved, Strata):
             fits |= {f"{label}, {stratum}": own for stratum, own in saved.items()}
         else:
             fits[label] = saved
     table = comparison.compare(fits)
     if written.json:
-        frame = table.to_frame().astype(object)
         columns = zip(fits, zip(*table.facts.cells, strict=True), strict=True)
         told = {
-            "terms": frame.where(frame.notna(), None).to_dict(orient="records"),
+            "terms": table.to_frame().to_dict(orient="records"),
             "facts": {
                 label: dict(zip(table.facts.names, cells, strict=True)) for label, cells in columns
             },
             "notes": list(table.notes),
             "guarantee": to_json(table.guarantee),
         }
-        page = json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False)
+        page = as_json(told)
     else:
         page = table.as_text()
     files.deliver(page, written)

@@ -23,22 +23,9 @@ if TYPE_CHECKING:
     from cyclopts.help import HelpPanel
     from rich.console import Console, ConsoleOptions
 
-    from privatelr.cli import (
-        answer_commands,
-        audit_command,
-        ledger_commands,
-        model_commands,
-        options,
-        plan_command,
-        program_commands,
-    )
+    from privatelr.cli import options, program_commands
 else:
-    answer_commands = lazy_import("privatelr.cli.answer_commands")
-    audit_command = lazy_import("privatelr.cli.audit_command")
-    ledger_commands = lazy_import("privatelr.cli.ledger_commands")
-    model_commands = lazy_import("privatelr.cli.model_commands")
     options = lazy_import("privatelr.cli.options")
-    plan_command = lazy_import("privatelr.cli.plan_command")
     program_commands = lazy_import("privatelr.cli.program_commands")
 
 _TEXT = """\
@@ -76,14 +63,6 @@ COMMANDS = {
     "audit": ("audit_command:audit", "Try to break every mechanism."),
 }
 """The function behind each command, and its line in the list of commands."""
-_HOMES = {
-    "answer_commands": answer_commands,
-    "audit_command": audit_command,
-    "ledger_commands": ledger_commands,
-    "model_commands": model_commands,
-    "plan_command": plan_command,
-    "program_commands": program_commands,
-}
 _GROUPS = {
     "schema": "Write schema files.",
     "ledger": """\
@@ -170,16 +149,10 @@ def privatelr_app(words: Sequence[str] = ()) -> App:
         app.command(group)
     for order, (command, (place, line)) in enumerate(COMMANDS.items()):
         *above, name = command.split()
-        module, function = place.split(":")
         parent = groups[above[0]] if above else app
-        if [*words[: len(above) + 1]] == command.split():
-            parent.command(
-                getattr(_HOMES[module], function),
-                name=name,
-                sort_key=order,
-            )
-        else:
-            parent.command(f"privatelr.cli.{place}", name=name, help=line, sort_key=order)
+        is_called = [*words[: len(above) + 1]] == command.split()
+        text = None if is_called else line  # the text of the called one is its docstring
+        parent.command(f"privatelr.cli.{place}", name=name, help=text, sort_key=order)
     app.register_install_completion_command()
     return app
 

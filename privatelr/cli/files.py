@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path, PurePath
-from typing import IO, TYPE_CHECKING, Any
+from typing import Any
 
 from privatelr.cli.options import Written
 from privatelr.cli.outcomes import (
@@ -22,22 +22,16 @@ from privatelr.cli.outcomes import (
     say,
 )
 from privatelr.errors import ReleaseFileError
-from privatelr.lazy_import import lazy_import
 from privatelr.privacy.accounting import Entry, complete
-from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.release_files import (
     IS_DATABASE,
     create_file,
+    file_bytes,
     hash_in,
     is_database,
     load_with_hash,
     replace_file,
 )
-
-if TYPE_CHECKING:
-    from privatelr.results.answers import chosen_fit
-else:
-    chosen_fit = lazy_import("privatelr.results.answers.chosen_fit")
 
 
 def require_place(path: str | None, force: bool, option: str = "--out") -> None:
@@ -49,28 +43,13 @@ def require_place(path: str | None, force: bool, option: str = "--out") -> None:
         if wrong:
             raise OutputError(f"{option} {path!r}: {what}.")
 
-    is_name = "\0" not in path and path not in ("", STDIN) and not os.path.isdir(path)
-    refuse(not is_name, f"{option} takes the name of a file")
+    refuse("\0" in path or path in ("", STDIN), f"{option} takes the name of a file")
     target = Path(os.path.realpath(path))
+    refuse(target.exists() and not target.is_file(), f"{option} takes a file, and this is none")
     refuse(not target.parent.is_dir(), f"there is no folder {str(target.parent)!r}")
     refuse(os.path.lexists(path) and not force, "the file exists; --force replaces it")
-    is_file = target.is_file() or not target.exists()
-    refuse(not is_file, f"{option} takes a file, and this is a device or a pipe")
     refuse(is_database(target), IS_DATABASE)
     refuse(not os.access(target.parent, os.W_OK), "the folder may not be written to")
-
-
-@contextmanager
-def open_to_read(path: str) -> Iterator[IO[bytes]]:
-    """Open a file as bytes; raises `InputError` if it cannot be opened."""
-    try:
-        stream = open(path, "rb")  # noqa: SIM115 - closed below
-    except FileNotFoundError:
-        raise InputError(f"{path!r}: there is no such file.") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path!r}: the file cannot be opened ({reason_of(error)}).") from None
-    with stream:
-        yield stream
 
 
 def save_picture(plot: Callable[..., Any], path: str, size: tuple[float, float]) -> None:
@@ -101,6 +80,14 @@ def write(path: str, data: bytes, force: bool, option: str = "--out") -> None:
         ) from None
     except OSError as error:
         raise NotWrittenError(f"{option} {path!r} was not written ({reason_of(error)}).") from None
+
+
+def content_of(release: Any) -> bytes:
+    """The file of a model or an answer; raises `NotWrittenError` if it cannot be saved."""
+    try:
+        return file_bytes(release)
+    except ReleaseFileError as error:
+        raise NotWrittenError(f"the release cannot be saved: {error}.") from None
 
 
 def deliver_paid(
@@ -151,25 +138,16 @@ def deliver(text: str, written: Written) -> None:
         write(written.out, whole.encode(), written.force)
 
 
-def read_model(path: str) -> Any:
-    """Read a saved model, or the one that was chosen; raises `InputError` if that fails."""
-    return model_in(read_release(path)[0], path)
+def read_model(path: str) -> tuple[Any, str]:
+    """Read a saved model, or the one that was chosen, and the hash of the file's content.
 
-
-def model_in(found: Any, path: str) -> Any:
-    """The model of a file that was read; raises `InputError` if it has none."""
-    if not isinstance(found, PaidAnswer):
-        return found
-    if isinstance(found, chosen_fit.ChosenFit):
-        return found.fit
-    raise InputError(f"{path!r} has an answer, and no model.")
-
-
-def read_release(path: str) -> tuple[Any, str]:
-    """Read a saved model or answer once; returns it and the hash of its content."""
-    try:
-        return load_with_hash(path)
-    except FileNotFoundError:
-        raise InputError(f"{path!r}: there is no such file.") from None
-    except ReleaseFileError as error:
-        raise InputError(str(error)) from None
+    Raises
+    ------
+    InputError
+        If the file has another answer.
+    """
+    found, digest = load_with_hash(path)
+    model = getattr(found, "fit", found)  # of a choice
+    if not hasattr(model, "predict"):
+        raise InputError(f"{path!r} has an answer, and no model.")
+    return model, digest

@@ -7,13 +7,16 @@ import math
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from cyclopts import Parameter
+from cyclopts.validators import Number
 
 from privatelr import page_model
 from privatelr.cli import files
-from privatelr.cli.options import Hash, LedgerOptions, Output, Written
+from privatelr.cli.options import LedgerOptions, Output, Written
 from privatelr.cli.outcomes import DONE, REFUSED, InputError, print_page
-from privatelr.errors import ArgumentError, count_of, require_number
+from privatelr.errors import ArgumentError, count_of
 from privatelr.privacy import prices
 from privatelr.privacy.accounting import (
     NAMED,
@@ -22,7 +25,7 @@ from privatelr.privacy.accounting import (
     ledger_page,
 )
 from privatelr.privacy.accounting.ledger_store import Charge
-from privatelr.results.release_files import charge_of
+from privatelr.results.release_files import charge_of, load_with_hash
 
 
 def ledger_of(charge: LedgerOptions) -> dict[str, Any]:
@@ -57,8 +60,8 @@ def create(
     file: str,
     /,
     *,
-    eps: float | None = None,
-    delta: float = 0.0,
+    eps: Annotated[float, Parameter(validator=Number(gt=0, lt=math.inf))],
+    delta: Annotated[float, Parameter(validator=Number(gte=0, lt=1))] = 0.0,
     dataset: str = "",
     neighbours: Literal["replace", "zero-out", "person"] = "replace",
     account: Literal["sum", "renyi"] | None = None,
@@ -84,11 +87,6 @@ def create(
     account
         How charges add up. The default is renyi if there is a delta, else sum.
     """
-    if eps is None:
-        raise ArgumentError("--eps: a budget is needed, such as --eps 3.")
-    require_number(ArgumentError, "--eps", eps, "a finite number above 0", above=0)
-    takes, below = "a number from 0 to below 1", math.nextafter(1.0, 0.0)
-    require_number(ArgumentError, "--delta", delta, takes, at_least=0, at_most=below)
     ledger = Ledger.create(
         file, eps, delta, dataset=dataset, neighbours=neighbours, account=account
     )
@@ -133,7 +131,7 @@ def entries(file: str | None = None, /, *, output: Output = Output()) -> int:
     return DONE
 
 
-def check(file: str, /, *releases: str, head: Hash = None, output: Output = Output()) -> int:
+def check(file: str, /, *releases: str, head: str | None = None, output: Output = Output()) -> int:
     """Check every row, and whether the ledger knows a noted head and saved models.
 
     The exit status is 1 if not.
@@ -154,7 +152,7 @@ def check(file: str, /, *releases: str, head: Hash = None, output: Output = Outp
     ledger = None if found else Ledger.open(file)
     if ledger is not None:
         for path in releases:
-            found += _strange(ledger, path, *files.read_release(path))
+            found += _strange(ledger, path, *load_with_hash(path))
     if output.json:
         head = None if ledger is None else ledger.head
         print(json.dumps({"sound": not found, "findings": found, "head": head}, indent=1))

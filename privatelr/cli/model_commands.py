@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
+import numpy as np
 import pandas as pd
 from cyclopts import Parameter
 
@@ -30,21 +30,19 @@ from privatelr.cli.options import (
     read_declarations,
     together,
 )
-from privatelr.cli.outcomes import DONE, InputError, NotWrittenError, in_shell, note
+from privatelr.cli.outcomes import DONE, InputError, as_json, in_shell, note
 from privatelr.cli.tables import (
-    DeclaredColumn,
-    by_levels,
-    by_variable,
-    describe,
     is_file,
     open_table,
+    read_columns,
+    reading_of,
+    reading_of_variable,
 )
 from privatelr.datasets import load_dataset, load_schema
 from privatelr.errors import (
     ArgumentError,
     GuaranteeError,
     PrivacyWarning,
-    ReleaseFileError,
     SchemaError,
     listed,
 )
@@ -59,7 +57,7 @@ from privatelr.privacy.accounting import of_public_data
 from privatelr.results import DataCheck, PredictionType
 from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.pages.card import CardFormat
-from privatelr.results.release_files import charge_of, file_bytes
+from privatelr.results.release_files import charge_of, file_bytes, load
 from privatelr.results.strata_of_fits import Strata
 from privatelr.selection.choices import read_roc_share
 
@@ -122,7 +120,7 @@ def check(
         raise InputError("standard error is closed, and the page of a check goes nowhere else.")
     whole, frame, declarations = _read_table(data, formula, text, records, declared)
     counted = check_data(whole, frame, **declarations)
-    page = json.dumps(_numbers(counted), indent=1) if output.json else in_shell(counted)
+    page = as_json(_numbers(counted)) if output.json else in_shell(counted)
     print(page, file=sys.stderr, flush=True)
     return DONE
 
@@ -162,11 +160,12 @@ def fit(
     compressed. Several files of Parquet, a folder of them, or a pattern such as 'data/*.parquet'
     are one table. With --out the model is also written to a file, which holds no data.
 
-    Nothing about the types of a CSV is read off its values. A column with levels is read as its
-    levels are written, every other column of the formula as numbers, and one line on standard
-    error says which. A cell that is neither a number (with a decimal point, or as --decimal says)
-    nor one of the levels is missing, and its record counts as a row of zeros. So a date, 1 234 and
-    5% are missing, and a response such as no/yes takes --levels.
+    Nothing about the types of a CSV is read off its values. A column with levels is read as text,
+    unless all of them are numbers, or true and false. Every other column of the formula is read as
+    numbers, and one line on standard error says which. A cell that is neither a number (with a
+    decimal point, or as --decimal says) nor one of the levels is missing, and its record counts as
+    a row of zeros. So a date, 1 234 and 5% are missing, and a response such as no/yes takes
+    --levels.
 
     Public are the number of records, the names, all options, and that the table is well formed. A
     record of the wrong width, a quote that is not closed, and text in another encoding are errors.
@@ -204,7 +203,7 @@ def fit(
         arguments["eps"] = ZCDP(promise.rho, REPLACE_PERSON)
     with seed_said(seed):
         fitted = _fitter(chosen)(whole, frame, **arguments, **declarations, seed=seed)
-    content = partial(_file_of, fitted)
+    content = partial(files.content_of, fitted)
     files.deliver_paid(
         in_shell(fitted), content, written, charge_of(fitted), prints_file=written.json
     )
@@ -228,17 +227,10 @@ def read_prior(prior: list[tuple[str, Any]]) -> dict[str, Any]:
     """The keyword for coefficients to which a penalty draws: numbers by names, or a model."""
     named = {name: mean for name, mean in prior if mean is not None}
     if len(prior) == 1 and not named:
-        return {"prior": files.read_model(prior[0][0])}
+        return {"prior": files.read_model(prior[0][0])[0]}
     if len(named) < len(prior):
         raise ArgumentError("--prior: it takes NAME=X for each of some coefficients, or one FILE.")
     return {"prior": named} if named else {}
-
-
-def _file_of(model: Any) -> bytes:
-    try:
-        return file_bytes(model)
-    except ReleaseFileError as error:
-        raise NotWrittenError(f"the model cannot be saved: {error}.") from None
 
 
 def _fitters() -> dict[str, Callable[..., Any]]:
@@ -344,23 +336,17 @@ def _read_table(
         raise ArgumentError("DATA and a formula are needed, or the key formula of --schema.")
     with open_table(paths, **vars(form)) as table:
         whole = with_terms(text, table.names, **given(records, *OF_RECORDS))
-        declarations = read_declarations(declared, table.names)
+        declarations = read_declarations(declared, table.types)
         formula = parse_formula(whole, table.names)
         # a term that is removed, as in . - age, is in the text of the formula but not in the model
         mentioned = {token.text for token in tokenize(formula.text) if token.is_name}
         levels = declarations["levels"]
         if eps != 0:
             _require_declared(table.numbers_note, formula, declarations)
-        wanted = {
-            name: by_levels(name, levels.get(name)) for name in table.names if name in mentioned
-        }
-        read = formula.variables
-        if formula.person is not None and (own := formula.person.column) not in read:
-            # as it is written, since the numbers 1 and 1.0 may be two persons
-            wanted[own], read = DeclaredColumn("text"), (*read, own)
-        frame, readings = table.read(wanted, numbered=formula.person is None)
-    used = {name: readings[name] for name in read}
-    note("privatelr", f"{describe(used, table.numbers_note)}.")
+        names = [*formula.variables, *(name for name in table.names if name in mentioned)]
+        wanted = {name: reading_of(name, levels.get(name)) for name in names}
+        person = None if formula.person is None else formula.person.column
+        frame = read_columns(table, wanted, person)
     for argument in ("bounds", "levels"):
         known = declarations[argument].items()
         declarations[argument] = {name: value for name, value in known if name in wanted}
@@ -413,22 +399,24 @@ def predict(
     """
     require_data(data)
     files.require_place(written.out, written.force)
-    fitted: Any = files.read_model(model)
+    fitted, _ = files.read_model(model)
     first, strata = (fitted.first, (fitted.by,)) if isinstance(fitted, Strata) else (fitted, ())
     spec = first.spec
     variables, reads = spec.variables, (*spec.formula.covariates, *strata)
     with open_table(data, **vars(text)) as table:
-        wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}
+        wanted = {
+            name: reading_of_variable(variables[name]) for name in reads if name in table.names
+        }
         # a model without covariates still needs the number of records
-        first = {table.names[0]: by_levels(table.names[0], None)}
-        frame, _ = table.read(wanted or first)
+        frame, _ = table.read(wanted or {table.names[0]: "numbers"})
     asked = {} if threshold is None else {"threshold": threshold}
     if asked and isinstance(fitted, MultinomialFit):
         raise ArgumentError("--threshold: the most probable of several classes has none.")
     predicted = fitted.predict(frame, type, **asked)
     if asked and predicted.name != "class":
         raise ArgumentError("--threshold goes with --type classes.")
-    files.deliver(_as_json(predicted) if written.json else _as_csv(predicted), written)
+    lines = predicted.to_csv(index=False, lineterminator="\n")
+    files.deliver(_as_json(predicted) if written.json else lines, written)
     return DONE
 
 
@@ -438,21 +426,11 @@ def require_data(data: Sequence[str]) -> None:
         raise ArgumentError("DATA: a table is needed.")
 
 
-def _as_csv(predicted: pd.Series[Any] | pd.DataFrame) -> str:
-    return str(predicted.to_csv(index=False, lineterminator="\n"))
-
-
 def _as_json(predicted: pd.Series[Any] | pd.DataFrame) -> str:
-    """The names and values of predictions; a record that cannot be predicted is null."""
-    table = pd.DataFrame(predicted)
-    several = isinstance(predicted, pd.DataFrame)
-    rows = [
-        None if any(value != value for value in row) else row if several else row[0]
-        for row in zip(*(table[name].tolist() for name in table), strict=True)
-    ]
-    name = [*map(str, table.columns)] if several else str(predicted.name)
-    lines = ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in rows)
-    return f'{{\n "name": {json.dumps(name)},\n "predictions": [\n{lines}\n ]\n}}'
+    """The names and values of predictions; what cannot be predicted is null."""
+    names = predicted.columns if isinstance(predicted, pd.DataFrame) else predicted.name
+    values = predicted.to_numpy().tolist()
+    return as_json({"name": np.array(names).tolist(), "predictions": values})
 
 
 def card(model: str, *, format: CardFormat = "markdown", written: Written = Written()) -> int:
@@ -471,9 +449,8 @@ def card(model: str, *, format: CardFormat = "markdown", written: Written = Writ
         The format of the card; default markdown.
     """
     files.require_place(written.out, written.force)
-    text = files.read_release(model)[0].card(format)
+    text = load(model).card(format)
     if written.json:
-        told = {"format": format, "card": text}
-        text = json.dumps(told, indent=1, ensure_ascii=False)
+        text = as_json({"format": format, "card": text})
     files.deliver(text, written)
     return DONE

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import codecs
 import csv
-import re
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -50,12 +50,6 @@ def _whole(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 40):
         raise ValueError
     return int(text)
-
-
-def _sha256(text: str) -> str:
-    if not re.fullmatch("[0-9a-f]{64}", text):
-        raise ValueError
-    return text
 
 
 def _encoding(text: str) -> str:
@@ -115,7 +109,6 @@ def _prior(text: str) -> tuple[str, Any]:
 
 
 Whole = Annotated[int | None, _read(_whole, "a whole number from 0", "N")]
-Hash = Annotated[str | None, _read(_sha256, "a hash of 64 hexadecimal digits", "HASH")]
 
 
 # -- groups of options ---------------------------------------------------------------------------
@@ -194,8 +187,9 @@ class Declared:
         list[tuple[str, list[str]]],
         _read(_levels, "of the form NAME=A,B, such as smoker=no,yes", "NAME=A,B", repeated=True),
     ] = field(default_factory=list)
-    """Levels of a column of text, the reference first, as in smoker=no,yes. A level with a comma
-    is quoted as in CSV. May be repeated."""
+    """Levels of a column, the reference first, as in smoker=no,yes. A level with a comma is quoted
+    as in CSV. Levels such as 1,2 are numbers, but for a column of strings in Parquet. May be
+    repeated."""
 
 
 @group_of_options("What is public about the table")
@@ -233,11 +227,7 @@ class Records:
 
 
 Person = Annotated[str | None, Parameter(group=_GROUPS["What is promised"])]
-Seed = Annotated[
-    int | None,
-    _read(_whole, "a whole number from 0", "N"),
-    Parameter(group=_GROUPS["What is promised"]),
-]
+Seed = Annotated[Whole, Parameter(group=_GROUPS["What is promised"])]
 
 
 @group_of_options("What is promised")
@@ -370,7 +360,7 @@ def together(*groups: object, **others: Any) -> SimpleNamespace:
     return SimpleNamespace(**{k: v for group in groups for k, v in vars(group).items()}, **others)
 
 
-# -- the schema file -----------------------------------------------------------------------------
+# -- declarations and the schema file ------------------------------------------------------------
 
 _STUDY = (
     TextFormat,
@@ -440,13 +430,39 @@ def read_study(chosen: Any) -> dict[str, Any]:
     return _load(chosen.schema)[1]
 
 
-def read_declarations(chosen: Any, names: Sequence[str] | None = None) -> dict[str, Any]:
+def read_levels(levels: Sequence[Any], kind: str | None) -> list[Any]:
+    """Levels in the type of a column: texts that spell numbers, or true and false, are these.
+
+    Codes such as 01 spell no number, and whole numbers that no double can tell from others stay
+    texts. In a file that states its types, levels of a column of strings (`kind`) remain texts.
+    """
+    spelled = [_spelled(level) for level in levels]
+    kinds = {type(value) for value in spelled}
+    is_typed = kinds == {bool} or (
+        kinds <= {int, float} and max(map(abs, spelled), default=0) < 2**53
+    )
+    if kind == "string" or not is_typed or len({*spelled}) < len(levels):
+        return [*levels]
+    return spelled
+
+
+def _spelled(level: Any) -> Any:
+    """What a level spells in JSON, with true and false in any case; else the level itself."""
+    try:
+        return json.loads(str(level).lower())
+    except ValueError:
+        return level
+
+
+def read_declarations(chosen: Any, types: Mapping[str, str | None] | None = None) -> dict[str, Any]:
     """Declarations as keywords for `dplr`, from the schema file and from options, which prevail.
+
+    With the `types` of the columns of a table, levels are in these; a type may not be stated.
 
     Raises
     ------
     SchemaError
-        If `names` of columns are given, and another column is declared.
+        If there is a table, and another column is declared.
     """
     schema = _load(chosen.schema)[0]
     declared = {**schema, **{name: {**schema.get(name, {})} for name in ("bounds", "levels")}}
@@ -456,11 +472,15 @@ def read_declarations(chosen: Any, names: Sequence[str] | None = None) -> dict[s
             declared[here][name] = value
     declared |= given(chosen, "row_norm", "intercept_scale")
     declare_schema(**declared)
+    if types is None:
+        return declared
     for argument in ("bounds", "levels"):
         for name in declared[argument]:
-            if names is not None and name not in names:
+            if name not in types:
                 raise SchemaError(
                     f"{argument} names {name!r}, which is not a column of the table; it has "
-                    f"{listed(names)}{or_meant(name, names)}"
+                    f"{listed([*types])}{or_meant(name, types)}"
                 )
+    levels = declared["levels"].items()
+    declared["levels"] = {name: read_levels(own, types[name]) for name, own in levels}
     return declared

@@ -15,7 +15,9 @@ from contextvars import ContextVar
 from functools import partial
 from io import RawIOBase, TextIOWrapper, UnsupportedOperation
 from shlex import quote
-from typing import TextIO, cast
+from typing import Any, TextIO, cast
+
+import msgspec
 
 from privatelr import errors
 from privatelr.errors import PrivacyWarning, PrivateLRError
@@ -241,6 +243,12 @@ def _ending(error: BaseException) -> tuple[int, str]:
 def reason_of(error: Exception) -> str:
     """The message of the operating system in lower case, for the middle of a sentence."""
     return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+def as_json(value: Any) -> str:
+    """A value as JSON, with null for what is not a finite number."""
+    written = msgspec.json.encode(value, enc_hook=lambda number: number.item())
+    return msgspec.json.format(written, indent=1).decode()
 
 
 def print_page(page: str, done: str | None) -> None:

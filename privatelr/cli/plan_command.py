@@ -22,7 +22,7 @@ from privatelr.cli.options import (
     together,
 )
 from privatelr.cli.outcomes import DONE, OutputError, in_shell
-from privatelr.cli.tables import by_levels, in_memory, open_table
+from privatelr.cli.tables import in_memory, open_table, reading_of
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.formula import tokenize, with_terms
 from privatelr.lazy_import import lazy_import
@@ -136,12 +136,13 @@ def _read(chosen: Any) -> dict[str, Any]:
         found["spread"] = named.get("", named)
     if chosen.pilot is None:
         return found
-    levels = found["levels"]
-    named = {token.text for token in tokenize(chosen.formula) if token.is_name} | levels.keys()
+    mentioned = {token.text for token in tokenize(chosen.formula) if token.is_name}
     with open_table([chosen.pilot]) as table:  # types follow from declarations, as in a fit
-        names = [name for name in table.names if name in named]
-        pilot, _ = table.read({name: by_levels(name, levels.get(name)) for name in names})
-        found["pilot"] = in_memory(pilot)
+        found |= read_declarations(chosen, table.types)
+        levels = found["levels"]
+        names = [name for name in table.names if name in mentioned | levels.keys()]
+        pilot, _ = table.read({name: reading_of(name, levels.get(name)) for name in names})
+        found["pilot"] = in_memory(pilot, names)
     return found
 
 

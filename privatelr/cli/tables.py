@@ -12,34 +12,20 @@ import csv
 import gzip
 import io
 import lzma
-import math
 import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from functools import partial
+from contextlib import contextmanager
 from os.path import exists, isdir
 from pathlib import PurePath
 from typing import IO, TYPE_CHECKING, Any, Literal
 
-from privatelr.cli.files import open_to_read
-from privatelr.cli.outcomes import STDIN, InputError
+from privatelr.cli.outcomes import STDIN, InputError, note
 from privatelr.design import Variable
 from privatelr.errors import MissingDependencyError, SchemaError, show
 from privatelr.lazy_import import lazy_import
-from privatelr.sources import (
-    RecordBatches,
-    as_batch,
-    as_stream,
-    decoded,
-    files_of,
-    is_pattern,
-    kind_of,
-    undressed,
-)
-from privatelr.sources.record_batches import empty_table
+from privatelr.sources import RecordBatches, as_stream, files_of, is_pattern, kind_of, undressed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,11 +37,8 @@ else:
     compute = lazy_import("pyarrow.compute")
 
 Reading = Literal["numbers", "text", "true or false"]
-UNDECLARED = "\0undeclared"
-"""Stands for texts that are not a level; it contains a NUL, which no level can contain."""
-_TRUTHS = {"true": True, "false": False}
-_MISSING = ["", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "None", "."]
-"""Common spellings of a missing number. Other spellings are recognised too, more slowly."""
+_NUMBER = r"^[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|inf(inity)?)$"
+"""A number in a text, in any case."""
 _UNPACKERS: dict[str, Callable[[IO[bytes]], Any]] = {
     ".gz": gzip.open,
     ".bz2": bz2.open,
@@ -66,58 +49,52 @@ _UNPACKERS: dict[str, Callable[[IO[bytes]], Any]] = {
 _BLOCK = 2**22
 
 
-@dataclass(frozen=True, slots=True)
-class DeclaredColumn:
-    """The declared content of a column; `levels` is empty if no levels are declared."""
-
-    reading: Reading
-    levels: tuple[Hashable, ...] = ()
-
-
-def by_levels(name: str, levels: Iterable[Hashable] | None) -> DeclaredColumn:
-    """The content of a column with these declared levels, or without any."""
+def reading_of(name: str, levels: Iterable[Hashable] | None) -> Reading:
+    """How a column with these declared levels is read, or one without any."""
     if levels is None:
-        return DeclaredColumn("numbers")
+        return "numbers"
     declared = tuple(levels)
-    truths = [isinstance(level, bool) for level in declared]
-    if all(truths):
-        return DeclaredColumn("true or false", declared)
-    if all(isinstance(level, int | float) for level in declared) and not any(truths):
-        return DeclaredColumn("numbers", declared)
-    wrong = ""
-    if not all(isinstance(level, str) for level in declared):
-        wrong = (
-            "in a file, the levels of a column are all texts, all numbers, or all true and false"
-        )
-    elif any(str(level).strip() != level for level in declared):
-        wrong = "a level in a file has no blank at its ends"
-    if wrong:
-        raise SchemaError(f"levels[{name!r}]={show(list(declared))}: {wrong}.")
-    return DeclaredColumn("text", declared)
+    kinds = {type(level) for level in declared}
+    if kinds == {bool}:
+        return "true or false"
+    if kinds <= {int, float}:
+        return "numbers"
+    if kinds == {str} and all(str(level).strip() == level for level in declared):
+        return "text"
+    raise SchemaError(
+        f"levels[{name!r}]={show(list(declared))}: in a file, the levels of a column are all texts "
+        "without a blank at their ends, all numbers, or all true and false."
+    )
 
 
-def by_variable(variable: Variable) -> DeclaredColumn:
-    """The content of a column that is a variable of a model."""
-    match variable.kind:
-        case "categorical":
-            return by_levels(variable.name, variable.levels)
-        case "logical":
-            return DeclaredColumn("true or false")
-        case "text":
-            return DeclaredColumn("text")
-    return DeclaredColumn("numbers")
+def reading_of_variable(variable: Variable) -> Reading:
+    """How a column is read that is a variable of a model."""
+    if variable.kind == "categorical":
+        return reading_of(variable.name, variable.levels)
+    kinds: dict[str, Reading] = {"logical": "true or false", "text": "text"}
+    return kinds.get(variable.kind, "numbers")
 
 
-def describe(readings: Mapping[str, Reading], numbers_note: str) -> str:
-    """A line that says how columns were read, such as ``read as numbers: y, age``."""
+def read_columns(
+    table: TextTable | ArrowTable, wanted: Mapping[str, Reading], person: str | None = None
+) -> pa.Table | RecordBatches:
+    """Read columns, and the one that tells persons apart as it is written; say how in one line."""
+    columns = dict(wanted)
+    if person is not None:  # the numbers 1 and 1.0 may be two persons
+        columns[person] = "text"
+    for name in columns:
+        if name not in table.names:
+            raise InputError(f"{name!r} is not a column of the table.")
+    frame, readings = table.read(columns, numbered=person is None)
     parts = []
     for reading in ("numbers", "text", "true or false"):
         names = [name for name, own in readings.items() if own == reading]
         if names:
             shown = ", ".join(name if name.isprintable() else repr(name) for name in names)
-            note = f" ({numbers_note})" if numbers_note and reading == "numbers" else ""
-            parts.append(f"as {reading}: {shown}{note}")
-    return f"read {'; '.join(parts)}"
+            untyped = table.numbers_note and reading == "numbers"
+            parts.append(f"as {reading}: {shown}{f' ({table.numbers_note})' * bool(untyped)}")
+    note("privatelr", f"read {'; '.join(parts)}.")
+    return frame
 
 
 # -- opening -------------------------------------------------------------------------------------
@@ -194,7 +171,7 @@ def _unpacked(path: str) -> Iterator[IO[bytes]]:
         # read here, because an interrupt would end pyarrow's threads in the middle of a read
         yield io.BytesIO(sys.stdin.buffer.read())
         return
-    with open_to_read(path) as stream:
+    with open(path, "rb") as stream:
         unpack = _UNPACKERS.get(PurePath(path).suffix.lower())
         yield stream if unpack is None else unpack(stream)
 
@@ -224,8 +201,8 @@ class TextTable:
         takes = f"{shown}: the first line takes the column names, and"
         if not any(self._header):
             raise InputError(f"{takes} there are none.")
-        numbers = sum(math.isfinite(_number(name, decimal)) for name in self._header)
-        if 2 * numbers > sum(map(bool, self._header)):
+        numbers = self._numbers(pa.array(self._header, pa.string()))
+        if 2 * (len(numbers) - numbers.null_count) > sum(map(bool, self._header)):
             raise InputError(f"{takes} these are numbers.")
         self.names = _names_of(self._header, shown)
         self.types = dict.fromkeys(self.names)
@@ -247,8 +224,8 @@ class TextTable:
         raise InputError(f"{self.shown}: {wrong}.") from None
 
     def read(
-        self, wanted: Mapping[str, DeclaredColumn], *, numbered: bool = True
-    ) -> tuple[pa.Table, dict[str, Reading]]:
+        self, wanted: Mapping[str, Reading], *, numbered: bool = True
+    ) -> tuple[pa.Table, Mapping[str, Reading]]:
         """The requested columns, and how each of them is read.
 
         Errors do not number records if that is not public.
@@ -256,7 +233,7 @@ class TextTable:
         rest, refused, batches = _Rest(self._text), list[Any](), list[Any]()
         places = [str(self._header.index(name)) for name in wanted]
         kinds = {"numbers": pa.float64(), "text": pa.string(), "true or false": pa.bool_()}
-        schema = pa.schema([(name, kinds[how.reading]) for name, how in wanted.items()])
+        schema = pa.schema([(name, kinds[how]) for name, how in wanted.items()])
         with self._errors():
             try:
                 for batch in self._batches(rest, places, refused):
@@ -274,8 +251,7 @@ class TextTable:
                     raise
         if rest.quotes % 2:
             raise InputError(f"{self.shown}: a quote is not closed.")
-        readings = {name: how.reading for name, how in wanted.items()}
-        return pa.Table.from_batches(batches, schema=schema), readings
+        return pa.Table.from_batches(batches, schema=schema), wanted
 
     def _batches(self, rest: _Rest, places: list[str], refused: list[Any]) -> Iterable[Any]:
         """Batches of texts; a record of another width ends them, and is `refused`."""
@@ -298,60 +274,22 @@ class TextTable:
         batches: Iterable[Any] = arrow_csv.open_csv(pa.PythonFile(rest, "r"), how, form, types)
         return batches
 
-    def _typed(self, column: Any, how: DeclaredColumn) -> Any:
-        """A column of texts as its declaration says."""
-        column = compute.utf8_trim_whitespace(column)
-        if how.reading == "text":
-            return _among_levels(column, how.levels)
-        if how.reading == "numbers":
+    def _typed(self, column: Any, reading: Reading) -> Any:
+        """A column of texts as its declaration says; what it cannot be is missing."""
+        column = compute.ascii_trim_whitespace(column)
+        if reading == "text":
+            return compute.if_else(compute.equal(column, ""), None, column)
+        if reading == "numbers":
             return self._numbers(column)
-        return _each(column, lambda cell: _TRUTHS.get(cell.lower()), pa.bool_())
+        truths = pa.array(["false", "true"])
+        return compute.index_in(compute.ascii_lower(column), truths).cast(pa.bool_())
 
     def _numbers(self, column: Any) -> Any:
-        """Texts as numbers; what is not a number is missing."""
-        if self._decimal == ".":
-            with suppress(pa.ArrowInvalid):
-                absent = compute.is_in(column, pa.array(_MISSING))
-                numbers = compute.if_else(absent, None, column).cast("float64")
-                return compute.if_else(compute.is_nan(numbers), None, numbers)
-        cells = _each(column, partial(_number, decimal=self._decimal), pa.float64())
-        return compute.if_else(compute.is_nan(cells), None, cells)
-
-
-def _number(cell: str, decimal: str = ".") -> float:
-    """The number in a cell, NaN if the cell is not a number."""
-    if decimal == ",":
-        cell = cell.replace(".", "_").replace(",", ".")
-    try:
-        return math.nan if "_" in cell else float(cell)  # only Python accepts 1_000
-    except ValueError:
-        return math.nan
-
-
-def _each(column: Any, parse: Callable[[Any], Any], kind: Any) -> Any:
-    """What each cell is; equal cells are parsed once."""
-    coded = column.dictionary_encode()
-    return pa.array(map(parse, coded.dictionary.to_pylist()), kind).take(coded.indices)
-
-
-def _among_levels(column: Any, levels: Sequence[Hashable]) -> Any:
-    """Texts, numbers or truths as the levels that they spell; other texts remain undeclared."""
-    level_of: dict[Any, Hashable] = {level: level for level in levels}
-    truths = {_TRUTHS.get(str(level).lower()): level for level in levels}
-    numbers = {_number(str(level)): level for level in levels}
-    if len(numbers) == len(levels) and all(map(math.isfinite, numbers)):
-        level_of |= numbers
-
-    def parse(cell: Any) -> Any:
-        if cell is None or cell == "" or cell != cell:
-            return None
-        if isinstance(cell, bool):
-            return truths[cell]
-        if isinstance(cell, str):
-            return level_of.get(cell) or level_of.get(_number(cell), cell)
-        return level_of.get(cell, UNDECLARED if levels else str(cell))
-
-    return _each(column, parse, pa.string())
+        if self._decimal == ",":
+            column = compute.replace_substring(column, ".", "_")
+            column = compute.replace_substring(column, ",", ".")
+        is_number = compute.match_substring_regex(column, _NUMBER, ignore_case=True)
+        return compute.if_else(is_number, column, None).cast(pa.float64())
 
 
 class _Rest(io.RawIOBase):
@@ -388,63 +326,22 @@ class ArrowTable:
         self.names = _names_of(self._source.schema.names, shown)
         if not self.names:
             raise InputError(f"{shown}: there is no Parquet file with a column.")
-        self.types = {name: str(self._source.schema.field(name).type) for name in self.names}
+        self.types = {name: undressed(self._source.schema.field(name).type) for name in self.names}
 
     def read(
-        self, wanted: Mapping[str, DeclaredColumn], *, numbered: bool = True
-    ) -> tuple[RecordBatches, dict[str, Reading]]:
-        """The requested columns, batch by batch, and how each of them is read."""
-        source = self._source
-        own = {name: decoded(pa.nulls(0, source.schema.field(name).type)).type for name in wanted}
-        readings: dict[str, Reading] = {
-            name: _reading_of(own[name], how, f"{self.shown}: the column {name!r}")
-            for name, how in wanted.items()
-        }
-        kinds = {"text": pa.string(), "true or false": pa.bool_()}
-        schema = pa.schema([(name, kinds.get(how, own[name])) for name, how in readings.items()])
-
-        def opened(columns: Sequence[str]) -> Iterator[Any]:
-            shown = pa.schema([schema.field(name) for name in columns])
-            for batch in source.read(columns):
-                typed = [
-                    _in_arrow(batch.column(place), readings[name], wanted[name])
-                    for place, name in enumerate(columns)
-                ]
-                yield pa.RecordBatch.from_arrays(typed, schema=shown)
-
-        facts = opened, source.count, source.required
-        return RecordBatches(schema, as_batch(empty_table(schema)), *facts), readings
+        self, wanted: Mapping[str, Reading], *, numbered: bool = True
+    ) -> tuple[RecordBatches, Mapping[str, Reading]]:
+        """The files as a stream, and how the requested columns are read by their types."""
+        kinds: dict[str, Reading] = {"string": "text", "bool": "true or false"}
+        return self._source, {name: kinds.get(self.types[name], "numbers") for name in wanted}
 
 
-def in_memory(table: pa.Table | RecordBatches) -> pa.Table:
-    """All records of a table that was read, together."""
-    if not isinstance(table, RecordBatches):
-        return table
-    return pa.Table.from_batches(table.read(table.columns), schema=table.schema)
-
-
-def _reading_of(kind: Any, how: DeclaredColumn, where: str) -> Reading:
-    """How a column of Arrow is read, by its type and by its declared levels."""
-    if undressed(kind) == "string":
-        return "text"
-    if pa.types.is_boolean(kind):
-        spells = {str(level).lower() for level in how.levels} == _TRUTHS.keys()
-        return "text" if how.reading == "text" and spells else "true or false"
-    if pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind):
-        numbers = {_number(str(level)) for level in how.levels}
-        spells = len(numbers) == len(how.levels) and all(map(math.isfinite, numbers))
-        as_text = spells if how.levels else pa.types.is_integer(kind)
-        return "text" if how.reading == "text" and as_text else "numbers"
-    raise InputError(f"{where} has the type {kind}; a model takes numbers, texts and booleans.")
-
-
-def _in_arrow(column: Any, reading: Reading, how: DeclaredColumn) -> Any:
-    column = decoded(column)
-    if reading != "text":
-        return column
-    if undressed(column.type) == "string" or not how.levels:
-        return column.cast(pa.string())
-    return _among_levels(column, how.levels)
+def in_memory(frame: pa.Table | RecordBatches, names: Sequence[str]) -> pa.Table:
+    """Columns of all records, together."""
+    if not isinstance(frame, RecordBatches):
+        return frame
+    schema = pa.schema([frame.schema.field(name) for name in names])
+    return pa.Table.from_batches(frame.read(names), schema=schema)
 
 
 def _names_of(names: Sequence[str], shown: str) -> tuple[str, ...]:

@@ -106,7 +106,9 @@ def load_schema(name: str | os.PathLike[str]) -> dict[str, Any]:
     Raises
     ------
     ArgumentError
-        If there is no such table or file.
+        If there is no such table.
+    OSError
+        If there is no such file, or if it cannot be read.
     SchemaError
         If the file is not TOML, or has an unknown or wrong declaration.
 
@@ -143,7 +145,7 @@ def load_study(
 
     Raises
     ------
-    ArgumentError, SchemaError
+    ArgumentError, OSError, SchemaError
         As `load_schema`; also if a key that is about no column stands in the table of columns.
 
     Notes
@@ -161,16 +163,7 @@ def load_study(
     ...     load_study(path, ["formula"])[1]
     {'formula': 'y ~ age'}
     """
-    path = os.fsdecode(name)
-    try:
-        with open(path, "rb") as file:
-            content = file.read()
-    except FileNotFoundError:
-        raise ArgumentError(f"schema {path!r}: there is no such file.") from None
-    except (OSError, ValueError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise ArgumentError(f"schema {path!r}: the file cannot be opened ({reason}).") from None
-    return _read(path, content, beside)
+    return _read(os.fsdecode(name), Path(name).read_bytes(), beside)
 
 
 def _read(

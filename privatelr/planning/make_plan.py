@@ -19,7 +19,7 @@ from privatelr.design import (
     require_usable_response,
     with_classes,
 )
-from privatelr.errors import ArgumentError, FormulaError, SchemaError
+from privatelr.errors import ArgumentError, FormulaError, SchemaError, require_whole
 from privatelr.fitting import read_do_scale, read_prior
 from privatelr.formula import (
     RESERVED,
@@ -52,21 +52,11 @@ _STAND_IN = "\ue000response"
 """A response without a declaration gets this name, which cannot occur in a user's formula."""
 
 
-def generic_design(d: Any, schema: Schema) -> DesignSpec:
-    """A design of an intercept and ``d - 1`` numeric covariates, whose rows have a length limit."""
-    if not 1 <= d <= LARGEST_D:
-        raise FormulaError(
-            f"formula={errors.show(d)}: a number of design columns takes a whole number from 1 to "
-            f"{LARGEST_D}, the intercept included."
-        )
-    for argument, declared in (("bounds", schema.bounds), ("levels", schema.levels)):
-        if declared:
-            raise SchemaError(
-                f"{argument}: they belong to columns with names, and formula={d} has none; give "
-                "the formula itself."
-            )
-    ball = replace(schema, row_norm=1.0 if schema.row_norm is None else schema.row_norm)
-    return formula_design(f"y ~ {' + '.join(f'X{j}' for j in range(1, d)) or '1'}", ball, None)
+def formula_of_columns(d: Any) -> str:
+    """The formula of an intercept and ``d - 1`` numeric covariates."""
+    takes = f"a whole number of design columns from 1 to {LARGEST_D}, the intercept included"
+    count = require_whole(FormulaError, "formula", d, takes, at_least=1, at_most=LARGEST_D)
+    return f"y ~ {' + '.join(f'X{j}' for j in range(1, count)) or '1'}"
 
 
 def formula_design(text: str, schema: Schema, pilot: Batch | None) -> DesignSpec:
@@ -173,7 +163,8 @@ def plan(
     ----------
     formula : str or int
         A formula as for `dplr`, in which ``.`` stands for all declared names. Or a whole number d,
-        for an intercept and d - 1 covariates in a ball of length `row_norm`.
+        for the formula of an intercept and d - 1 covariates, X1 and so on, in a ball of length
+        `row_norm`, by default 1.
     n : int
         Number of records, which is public, or of persons.
     eps, delta, weights, subset, by, person, records_per_person, prior, lambda_, op, analysis
@@ -237,11 +228,13 @@ def plan(
     >>> study.needed_n(width=0.02, term="age") > 1_000
     True
     """
+    is_number = isinstance(formula, int | np.integer) and not isinstance(formula, bool)
+    formula = formula_of_columns(formula) if is_number else formula
     schema = declare_schema(bounds, levels, row_norm, intercept_scale)
     guesses = read_guesses(balance=balance, spread=spread, c_index=c_index, correlation=correlation)
     records = None if pilot is None else _read_pilot(pilot)
-    counting: dict[str, Any] = {"weights": weights, "subset": subset, "by": by}
     known = (*schema.bounds, *schema.levels, *(() if records is None else records.names))
+    counting: dict[str, Any] = {"weights": weights, "subset": subset, "by": by}
     counting |= {"person": person, "records_per_person": records_per_person}
     whole = with_terms(formula, known, **counting)
     bought = None if loss == _SOFTMAX and spend == "inference" else spend
@@ -256,27 +249,21 @@ def plan(
     method: Method = perturbation(chosen, request, schema, scaling)
     if loss == _SOFTMAX:
         method = several_classes(request, schema, scaling)
-        _require_classes(formula, balance, prior)
+        _require_classes(balance, prior)
     # row_norm limits rows once they are standardised
     declared = schema if not method.standardises else replace(schema, row_norm=None)
-    if isinstance(formula, int | np.integer) and not isinstance(formula, bool):
-        if records is not None:
-            raise ArgumentError(f"pilot: it belongs to a formula, and formula={formula} is none.")
-        beside = counting | {"person": person, "prior": prior}
-        for name in (name for name, given in beside.items() if given is not None):
-            raise ArgumentError(f"{name}: it goes with a formula, and formula={formula} is none.")
-        spec = generic_design(int(formula), declared)
+    if is_number and declared.row_norm is None:
+        declared = replace(declared, row_norm=1.0)
+    spec = formula_design(whole, declared, records)
+    if loss == _SOFTMAX:
+        spec = _by_class(spec, records)
     else:
-        spec = formula_design(whole, declared, records)
-        if loss == _SOFTMAX:
-            spec = _by_class(spec, records)
-        else:
-            require_usable_response(spec.response)
-        strata = spec.formula.by
-        if strata is not None and strata.level is None:
-            spec = spec.at_level(spec.variables[strata.column].levels[0])
-        if asked is not None:
-            spec = _with_prior(spec, asked, chosen)
+        require_usable_response(spec.response)
+    strata = spec.formula.by
+    if strata is not None and strata.level is None:
+        spec = spec.at_level(spec.variables[strata.column].levels[0])
+    if asked is not None:
+        spec = _with_prior(spec, asked, chosen)
     population = population_of(spec, guesses, records)
     worse = population_of(spec, pessimistic(guesses), records)
     sim = simulate(Study(spec, chosen, request, size, population, worse, schema, scaling))
@@ -294,13 +281,8 @@ def _read_loss(loss: str, h: float | None) -> Loss:
     return find_hinge(loss, _USUAL_H if h is None else h)
 
 
-def _require_classes(formula: Any, balance: float, prior: Any) -> None:
+def _require_classes(balance: float, prior: Any) -> None:
     """Refuse what a plan of several classes has no place for; raises `ArgumentError`."""
-    if not isinstance(formula, str):
-        raise ArgumentError(
-            f"formula={errors.show(formula)}: several classes take a formula, whose response says "
-            "which they are."
-        )
     if balance != Guesses().balance:
         raise ArgumentError(
             f"balance={balance:g}: balance is a guess about two classes; of several, shares fall "

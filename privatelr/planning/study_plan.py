@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -10,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 import pandas as pd
 
@@ -240,7 +240,8 @@ class StudyPlan:
 
     def to_json(self) -> str:
         """The content of the page as JSON, with null for undefined numbers."""
-        return json.dumps(_finite(_document(self)), indent=1, allow_nan=False)
+        written = msgspec.json.encode(_document(self), enc_hook=float)
+        return msgspec.json.format(written, indent=1).decode()
 
     def __str__(self) -> str:
         return as_text(_page(self))
@@ -316,14 +317,6 @@ def _document(plan: StudyPlan) -> dict[str, Any]:
         "promises": list(_promises(plan.simulator)),
         "assumptions": list(plan.assumptions),
     }
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(part) for key, part in value.items()}
-    if isinstance(value, list):
-        return [_finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _page(plan: StudyPlan) -> list[Piece]:

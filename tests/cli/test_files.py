@@ -127,12 +127,12 @@ def test_a_full_disk_leaves_no_piece_and_the_page_is_printed(force, home, capsys
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        (".", "takes the name of a file"),
+        (".", "takes a file, and this is none"),
         ("-", "takes the name of a file"),
         ("", "takes the name of a file"),
         ("a\0b", "takes the name of a file"),
         ("nowhere/model.json", "there is no folder"),
-        (os.devnull, "a device or a pipe"),
+        (os.devnull, "takes a file, and this is none"),
     ],
 )
 def test_a_place_that_takes_no_file_is_refused_at_once(name, words, home, capsys, monkeypatch):

@@ -183,7 +183,7 @@ def test_check_compares_a_head_that_was_noted(home, ledger, capsys):
     assert main([*check, "--head", later]) == 1
     assert f"no row has the hash {later[:12]} that was noted" in capsys.readouterr().out
     assert main([*check, "--head", "abc"]) == 2
-    assert "'abc' is not a hash of 64 hexadecimal digits" in capsys.readouterr().err
+    assert "head='abc': head takes 64 hexadecimal digits" in capsys.readouterr().err
 
 
 def stdout_to(path, words):

@@ -23,7 +23,7 @@ from frames_for_laws import fixed_noise, stored
 from scipy import sparse
 
 from privatelr import SchemaError, dplpsvm, dplr, dpsimplex, dpsvm, progress_line
-from privatelr.cli.tables import by_levels, open_table
+from privatelr.cli.tables import open_table, reading_of
 
 dask = pytest.importorskip("dask", reason="needs the extra [dask]")
 da = pytest.importorskip("dask.array", reason="needs the extra [dask]")
@@ -426,7 +426,7 @@ def from_file(ending, write):
     def read(columns, folder):
         write(columns, folder / f"table{ending}")
         with open_table([str(folder / f"table{ending}")]) as table:
-            return table.read({name: by_levels(name, LEVELS.get(name)) for name in columns})[0]
+            return table.read({name: reading_of(name, LEVELS.get(name)) for name in columns})[0]
 
     return read
 

@@ -344,7 +344,6 @@ REFUSED = [
     ({"formula": None}, FormulaError, ["formula=None", "number of design columns"]),
     ({"formula": patients(3)}, FormulaError, ["<DataFrame>"]),
     ({"formula": True}, FormulaError, ["formula=True"]),
-    ({"formula": 5}, SchemaError, ["bounds", "formula=5"]),
     ({"formula": 0, "bounds": None, "levels": None}, FormulaError, ["from 1 to 200"]),
     ({"n": 10.5}, ArgumentError, ["n=10.5", "whole number"]),
     ({"n": 0}, ArgumentError, ["n=0"]),

@@ -132,7 +132,7 @@ def test_the_page_and_its_json():
         ({"spend": {"coefficients": 0.5, "inference": 0.5}}, ArgumentError, "not built"),
         ({"prior": {"age": 1.0}}, ArgumentError, "prior"),
         ({"balance": 0.5}, ArgumentError, "balance=0.5: balance is a guess about two classes"),
-        ({"formula": 3, "bounds": None, "levels": None}, ArgumentError, "formula=3"),
+        ({"formula": 3, "bounds": None, "levels": None}, SchemaError, "takes its levels"),
         ({"h": 0.5}, ArgumentError, "h=0.5"),
     ],
 )

@@ -73,11 +73,12 @@ def test_a_refusal_names_the_delta():
     ledger = Ledger(3.0, 1e-6)
     ledger.charge(ApproxDP(1, 8e-7))
     assert refusal(ledger, ApproxDP(1, 3e-7)) == (
-        "ledger: eps=1, delta=3e-07 more would take more than the delta 1e-06 of the budget; "
-        "what is left is epsilon 2 at delta 2e-07."
+        "ledger: eps=1, delta=3e-07 more has no epsilon within delta 1e-06 by the account, sums of "
+        "epsilon and of delta; what is left is epsilon 2 for a pure release."
     )
     assert refusal(Ledger(3.0), ZCDP(0.1)) == (
-        "ledger: rho=0.1 more takes a delta, and the budget has none; what is left is epsilon 3."
+        "ledger: rho=0.1 more takes a delta, and the budget has none; what is left is epsilon 3 "
+        "for a pure release."
     )
     ledger.charge(ApproxDP(2, 2e-7))
     assert ledger.spent() == 3
@@ -302,15 +303,15 @@ def test_page():
         "Ledger: epsilon 3 at delta 1e-06",
         "Neighbours: replace one record, the number of records being public",
         "Account: Renyi divergence of order 9.093 at 80% of delta, with 10% for deltas",
-        "  of releases, or sums if they are less and their deltas within the other 10%;",
-        "  prices may depend on results",
-        "  release                                     part  price                 times",
+        "  of releases, or sums if they are less and their deltas within the other 10%",
+        "[##############..........................] 34% of what the account holds is",
+        "spent",
     ]
-    assert "  histogram                                   test  eps=0.1, delta=1e-08  3" in text
+    assert "histogram [test] 2 eps=0.1, delta=1e-08" in " ".join(text.split())
     assert "two lines" in text
     assert "Spent: epsilon " in text
     assert all(len(line) <= 79 for line in text.splitlines())
-    assert "nothing was released" in str(Ledger(1))
+    assert "Nothing was charged" in str(Ledger(1))
     assert repr(Ledger(1)) == "<Ledger epsilon=1.0, delta=0.0, 0 entries>"
 
 
@@ -345,7 +346,7 @@ def test_a_long_page_is_cut():
         ledger.part(label).charge(ApproxDP(1.23456789 + k, 1.23456789e-100), label=label)
     lines = str(ledger).splitlines()
     assert len(lines) < 30
-    assert "  ... 39 before" in lines
+    assert "(47 earlier charges; `ledger.entries` shows all)" in lines
     assert all(len(line) <= 79 for line in lines)
 
 
@@ -464,7 +465,7 @@ def test_the_first_charge_decides_on_the_account():
     whole.charge(ApproxDP(3.0, 1e-6))
     assert whole.account == "sums of epsilon and of delta"
     assert Ledger(3.0).account == Ledger(3.0, account="renyi").account == "the sum of epsilons"
-    assert "adds up epsilons" in refusal(Ledger(3.0, 1e-6, account="sum"), ZCDP(0.01))
+    assert "account, sums of epsilon" in refusal(Ledger(3.0, 1e-6, account="sum"), ZCDP(0.01))
 
 
 def test_an_account_does_not_change_with_the_prices():
@@ -475,9 +476,7 @@ def test_an_account_does_not_change_with_the_prices():
     by_divergence.charge(PureDP(0.1), times=8)
     assert "would make 3.3 of 3 " in refusal(by_sums, PureDP(0.1), times=8)
     by_sums.charge(ApproxDP(0.5, 1e-6))
-    assert "is kept for releases without a divergence" in refusal(
-        by_divergence, ApproxDP(0.01, 2e-7)
-    )
+    assert "with 10% for deltas of releases" in refusal(by_divergence, ApproxDP(0.01, 2e-7))
     by_divergence.charge(ApproxDP(0.01, 1e-7))
 
 
@@ -607,14 +606,15 @@ def test_a_ledger_in_a_notebook_is_a_table():
     text = ledger._repr_html_()
     cells = Cells()
     cells.feed(text)
-    assert cells.rows[0] == ["release", "part", "price", "times"]
-    assert cells.rows[2] == ["histogram", "test", "eps=0.1, delta=1e-08", "3"]
-    assert cells.rows[4] == ["<script>&", "", "eps=0.01", "1"]
-    assert all(len(row) == 4 for row in cells.rows)
+    assert cells.rows[0] == ["release", "row", "price"]
+    assert cells.rows[2] == ["histogram [test]", "2", "eps=0.1, delta=1e-08"]
+    assert cells.rows[5][1:] == ["5", "rho=0.001 x 40"]
+    assert cells.rows[6] == ["<script>&", "6", "eps=0.01"]
+    assert all(len(row) == 3 for row in cells.rows)
     assert "<script>" not in text
     for line in ("Ledger: epsilon 3", "Account: Renyi", "Spent: epsilon ", "Left: epsilon "):
         assert line in text
-    assert "nothing was released" in Ledger(1.0)._repr_html_()
+    assert "Nothing was charged" in Ledger(1.0)._repr_html_()
 
 
 ABOUT_PERSONS = PureDP(0.5, REPLACE_PERSON)

@@ -6,7 +6,7 @@ from privatelr.privacy.accounting.agreement import (
     require_agreement,
 )
 from privatelr.privacy.accounting.composition_bounds import epsilon_of
-from privatelr.privacy.accounting.filters import ACCOUNTS, kept_delta
+from privatelr.privacy.accounting.filters import kept_delta
 from privatelr.privacy.accounting.ledger import (
     NAMED,
     Account,

@@ -15,7 +15,6 @@ import platform
 import re
 import sys
 import uuid
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -28,6 +27,7 @@ from privatelr.errors import (
     GuaranteeError,
     LedgerError,
     ReaderError,
+    WrongLedgerError,
     count_of,
     require_number,
     show,
@@ -39,7 +39,7 @@ from privatelr.privacy.accounting import statement as statements
 from privatelr.privacy.accounting.agreement import require_agreement
 from privatelr.privacy.accounting.filters import named_rule, renyi_rule
 from privatelr.privacy.accounting.ledger_entry import Entry, Receipt, priced
-from privatelr.privacy.accounting.ledger_store import Charge, DiskBook, LedgerRow
+from privatelr.privacy.accounting.ledger_store import Charge, Content, DiskBook, LedgerRow
 from privatelr.privacy.accounting.statement import Statement, charged, left
 from privatelr.privacy.events import Event
 from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, read_neighbours
@@ -104,6 +104,12 @@ class MemoryBook:
         if not self.is_kept:
             raise GuaranteeError(ELSEWHERE)
 
+    def content(self) -> Content:
+        """The entries as charges without times and notes; there are no rows."""
+        entries = enumerate(self.statement.entries, 1)
+        charges = tuple(Charge(number, "", entry, "", "") for number, entry in entries)
+        return Content(self.key, "", "", self.statement, charges, ())
+
     @contextmanager
     def exclusively(self) -> Iterator[Page]:
         """Open the entries for a charge, under the lock of all ledgers."""
@@ -122,8 +128,10 @@ class _MemoryPage:
 
 
 @suggests_arguments
-class Account(ABC):
+class Account:
     """An account that can be charged: a ledger, a part of one, or all active ledgers.
+
+    Without places it stands for a block of the process that started this one, and refuses charges.
 
     Attributes
     ----------
@@ -132,9 +140,21 @@ class Account(ABC):
         rows that the charge is about; None for all rows.
     """
 
+    def __init__(self, *places: tuple[Ledger, str | None]) -> None:
+        self._places = places
+
     @property
-    @abstractmethod
-    def places(self) -> Places: ...
+    def places(self) -> Places:
+        """The ledgers that record a charge, each with the part of the rows."""
+        if not self._places:
+            raise GuaranteeError(ELSEWHERE)
+        return self._places
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return self
 
     @property
     def ledgers(self) -> tuple[Ledger, ...]:
@@ -446,7 +466,7 @@ class Ledger(Account):
         `head`, up to the row that had it, and by `knows`, up to the charge of a saved release.
         """
         if head is not None and not (isinstance(head, str) and re.fullmatch("[0-9a-f]{64}", head)):
-            raise LedgerError(f"head={show(head)}: head takes 64 hexadecimal digits.")
+            raise WrongLedgerError(f"head={show(head)}: head takes 64 hexadecimal digits.")
         return tuple(ledger_store.findings(ledger_store.table_at(_path(path)), head))
 
     @property
@@ -493,7 +513,7 @@ class Ledger(Account):
         charge to the ledger itself is about all rows, and adds to every part. A ledger about
         persons has no parts.
         """
-        return PartAccount(self, name)
+        return PartAccount((self, name))
 
     def spent(self, delta: float | None = None) -> float:
         """Return the epsilon of all charges at this delta, or at the delta of the budget.
@@ -576,12 +596,6 @@ class Ledger(Account):
             del ACTIVE[-1 - ACTIVE[::-1].index(self)]
             _leave_word()
 
-    def __copy__(self) -> Ledger:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Ledger:
-        return self
-
     def __reduce__(self) -> tuple[Any, ...]:
         if isinstance(book := self._book, DiskBook):
             return _reopen, (book.key, book.address, book.note)
@@ -595,9 +609,7 @@ class Ledger(Account):
 
     def page(self) -> list[page_model.Piece]:
         """Return its page in pieces, as `privatelr.page_model` writes them."""
-        if isinstance(book := self._book, DiskBook):
-            return ledger_page.page(book.content())
-        return ledger_page.page_in_memory(book.statement)
+        return ledger_page.page(self._book.content())
 
     def __str__(self) -> str:
         return page_model.as_text(self.page())
@@ -633,23 +645,10 @@ class Ledger(Account):
 class PartAccount(Account):
     """The account of some of the rows; it can stand in the place of a ledger (`Ledger.part`)."""
 
-    def __init__(self, ledger: Ledger, name: str) -> None:
-        self._ledger, self._name = ledger, name
-
-    @property
-    def places(self) -> Places:
-        """The ledger, with the name of this part."""
-        return ((self._ledger, self._name),)
-
     def left(self, delta: float = 0.0) -> float:
         """Return the largest epsilon of one more release from this part, pure or with a delta."""
-        return self._ledger._left(self._name, delta)
-
-    def __copy__(self) -> PartAccount:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> PartAccount:
-        return self
+        ((ledger, name),) = self.places
+        return ledger._left(name, delta)
 
 
 def _delta(delta: float) -> float:
@@ -698,22 +697,6 @@ AnyLedger = Account | str | os.PathLike[str]
 """What users hand over: a ledger, a part of one, or the path of one."""
 
 
-class _SeveralLedgers(Account):
-    """The account that a caller named, together with the ledgers of open blocks.
-
-    Without places it stands for a block of the process that started this one, and refuses charges.
-    """
-
-    def __init__(self, *places: tuple[Ledger, str | None]) -> None:
-        self._places = places
-
-    @property
-    def places(self) -> Places:
-        if not self._places:
-            raise GuaranteeError(ELSEWHERE)
-        return self._places
-
-
 def account_with(ledger: AnyLedger | None) -> Account | None:
     """Return what a fitting function charges; None if there is none to charge.
 
@@ -734,7 +717,7 @@ def account_with(ledger: AnyLedger | None) -> Account | None:
         ledger = Ledger.open(ledger)
     above = [address for _, address in blocks_above()]
     if None in above:  # the ledger of a block cannot be charged here
-        return _SeveralLedgers()
+        return Account()
     others = [*map(Ledger.open, filter(None, above)), *ACTIVE]
     if named := os.environ.get(NAMED):
         others.append(_opened(named))
@@ -750,7 +733,7 @@ def account_with(ledger: AnyLedger | None) -> Account | None:
         case [(one, None)]:
             return one
         case several:
-            return _SeveralLedgers(*several)
+            return Account(*several)
 
 
 def charge(

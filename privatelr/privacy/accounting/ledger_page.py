@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -25,41 +24,38 @@ if TYPE_CHECKING:
 _BAR = 40
 """Width of the bar, in characters."""
 _MOST_ROWS = 12
-_WIDEST_ENTRY = (79, 6, 16, 24, 12, 12)
-_MOST_ROWS_IN_MEMORY = 20
-_WIDEST_IN_MEMORY = (79, 16, 34, 79)
-"""Largest width of each column, in characters."""
 _MOST_BARS, _LONGEST_LABEL = 30, 40
 
 
 def page(content: Content) -> list[Piece]:
-    """Lay out a ledger on disk."""
+    """Lay out a ledger; one in memory has neither rows nor notes."""
     own, charges = content.statement, content.charges
-    name = on_one_line(content.dataset) or "unnamed data"
+    name = f" of {on_one_line(content.dataset)}" if content.dataset else ""
     at = f" at delta {own.delta:.6g}" if own.delta > 0 else ""
     share = statements.share(own)
     # the first release also pays for the conversion, which is no share of what an account holds
     whole = "of what the account holds is " if isinstance(own.rule, Renyi) else ""
+    facts = [f"Neighbours: {_about(own)}", f"Account: {statements.account(own)}"]
+    if content.rows:
+        facts.append(f"Opened: {content.opened[:10]}")
+        facts.append(f"Head: row {len(content.rows)}, {content.head}")
     pieces: list[Piece] = [
-        Heading(f"Ledger of {name}: epsilon {own.epsilon:.6g}{at}"),
-        Indented(f"Neighbours: {_about(own)}", rest="  "),
-        Indented(f"Account: {statements.account(own)}", rest="  "),
-        Indented(f"Opened: {content.opened[:10]}", rest="  "),
-        Indented(f"Head: row {len(content.rows)}, {content.head}", rest="  "),
+        Heading(f"Ledger{name}: epsilon {own.epsilon:.6g}{at}"),
+        *(Indented(fact, rest="  ") for fact in facts),
         f"{bar(share)} {percent(share)} {whole}spent",
         f"Spent: epsilon {statements.spent(own, own.delta):.6g}{at}",
         _left(own),
     ]
-    if charges:
-        pieces += ["", _by_whom(own, charges), "", entries(charges[-_MOST_ROWS:])]
-        hidden = len(charges) - _MOST_ROWS
-        if hidden > 0:
-            pieces.append(
-                f"({count_of(hidden, 'earlier charge')}; `privatelr ledger entries` shows all)"
-            )
-    else:
-        pieces.append("Nothing was charged.")
-    if warning := unreleased(charges):
+    if not charges:
+        return [*pieces, "Nothing was charged."]
+    if content.rows:
+        pieces += ["", _by_whom(own, charges)]
+    pieces += ["", entries(charges[-_MOST_ROWS:])]
+    hidden = len(charges) - _MOST_ROWS
+    if hidden > 0:
+        shown = "`privatelr ledger entries`" if content.rows else "`ledger.entries`"
+        pieces.append(f"({count_of(hidden, 'earlier charge')}; {shown} shows all)")
+    if content.rows and (warning := unreleased(charges)):
         pieces += ["", Alarm(warning)]
     return pieces
 
@@ -89,20 +85,23 @@ def unreleased(charges: Sequence[Charge]) -> str:
 
 def entries(charges: Sequence[Charge]) -> Listing:
     """List charges, each with its row, time, label, price and release, and whom it is about."""
+    widest = {"release": 79, "row": 6, "time (UTC)": 16, "price": 24, "saved as": 12, "person": 12}
     rows = []
     for one in charges:
         entry = one.entry
         times = f" x {entry.times}" if entry.times > 1 else ""
         part = f" [{on_one_line(entry.part)}]" if entry.part is not None else ""
-        told = f"{on_one_line(entry.label) or '(no label)'}{part}"
         release = "no release" if one.release is None else one.release[:12]
+        told = f"{on_one_line(entry.label) or '(no label)'}{part}"
         cost = f"{statements.price(entry.guarantee)}{times}"
         time = one.time[:16].replace("T", " ")
         person = on_one_line(entry.person or "")
-        rows.append((told, str(one.number), time, cost, release, person))
-    headers = ("release", "row", "time (UTC)", "price", "saved as", "person")
-    count = len(headers) if any(one.entry.person for one in charges) else len(headers) - 1
-    return Listing(headers[:count], [row[:count] for row in rows], _WIDEST_ENTRY[:count])
+        rows.append((told, str(one.number), time, cost, release if time else "", person))
+    # charges in memory have no times and releases, and those about records no person
+    some = [k for k, cells in enumerate(zip(*rows, strict=True)) if any(cells)]
+    titles = [[*widest][k] for k in some]
+    listed = [[row[k] for k in some] for row in rows]
+    return Listing(titles, listed, [widest[title] for title in titles])
 
 
 def _by_whom(budget: Statement, charges: Sequence[Charge]) -> Listing:
@@ -139,51 +138,6 @@ def _about(statement: Statement) -> str:
     if silent:
         told += f", which {silent} of {len(statement.entries)} entries do not state"
     return f"{statement.neighbours.value}; {told}"
-
-
-# -- in memory -------------------------------------------------------------------------------
-
-
-def page_in_memory(statement: Statement) -> list[Piece]:
-    """Lay out the budget, the last entries (equal ones in one row), what is spent and left."""
-    rule, delta = statement.rule, statement.delta
-    at = f" at delta {delta:.6g}" if delta > 0 else ""
-    facts = [f"Neighbours: {_about(statement)}"]
-    if isinstance(rule, DeclaredPrices):
-        facts.append(f"Account: {statements.account(statement)}")
-    elif delta > 0:  # a pure budget is always counted by sums
-        facts.append(f"Account: {statements.account(statement)}; prices may depend on results")
-    total = f"Spent: epsilon {statements.spent(statement, delta):.6g}{at}"
-    if isinstance(rule, Renyi):
-        # the first release also pays for the conversion, so epsilon alone would mislead
-        total += f", {math.ceil(100 * statements.share(statement))}% of what the account holds"
-    return [
-        Heading(f"Ledger: epsilon {statement.epsilon:.6g}{at}"),
-        *(Indented(fact, rest="  ") for fact in facts),
-        _entries_in_memory(statement),
-        total,
-        _left(statement),
-    ]
-
-
-def _entries_in_memory(statement: Statement) -> Piece:
-    """Lay out the last rows, and how many rows before them are left out."""
-    rows: Counter[Entry] = Counter()
-    for entry in statement.entries:
-        rows[replace(entry, times=1)] += entry.times
-    if not rows:
-        return Indented("nothing was released", first="  ")
-    cells: list[tuple[str, ...]] = []
-    for entry, times in rows.items():
-        told = (entry.label, entry.part or entry.person or "")  # a ledger has one kind at most
-        label, part = (on_one_line(text) for text in told)
-        cells.append((label, part, statements.price(entry.guarantee), str(times)))
-    hidden = max(len(cells) - _MOST_ROWS_IN_MEMORY, 0)
-    before = [(f"... {hidden} before",)] if hidden else []
-    kind = "person" if statement.neighbours is REPLACE_PERSON else "part"
-    return Listing(
-        ("release", kind, "price", "times"), [*before, *cells[hidden:]], _WIDEST_IN_MEMORY
-    )
 
 
 # -- plot -----------------------------------------------------------------------------------------

@@ -9,13 +9,13 @@ from fractions import Fraction
 from typing import Any
 
 from privatelr.errors import GuaranteeError, require_number, show
-from privatelr.privacy import at_most, event_from_json, event_to_json, exact, guarantees
+from privatelr.privacy import event_from_json, event_to_json, exact, guarantees
 from privatelr.privacy.accounting import filters
 from privatelr.privacy.accounting.agreement import require_agreement
 from privatelr.privacy.accounting.filters import DeclaredPrices, Renyi, Rule, Sums, unused
 from privatelr.privacy.accounting.ledger_entry import Entry, column_of_persons, priced
 from privatelr.privacy.conversions import prices
-from privatelr.privacy.guarantees import ZCDP, ApproxDP, Neighbours, Promise, PureDP, check_numbers
+from privatelr.privacy.guarantees import ApproxDP, Neighbours, Promise, PureDP, check_numbers
 
 _FORMAT = "privatelr-ledger"
 _VERSION = 3
@@ -105,13 +105,12 @@ def charged(statement: Statement, entry: Entry) -> Statement:
     if is_within(after):
         return after
     several = f" {entry.times} times" if entry.times > 1 else ""
-    own = entry.guarantee.delta if isinstance(entry.guarantee, ApproxDP) else 0.0
-    own = min(own, _delta_left(statement))
-    within = f" at delta {own:.6g}" if isinstance(entry.guarantee, ApproxDP) else ""
     would = _would(with_rule(statement, entry), after)
+    rest = rounded_down(left(statement, entry.part, 0.0))
+    kind = "" if isinstance(entry.guarantee, PureDP) else " for a pure release"
     raise GuaranteeError(
         f"ledger: {price(entry.guarantee)}{several} more {would}; what is left is epsilon "
-        f"{rounded_down(left(statement, entry.part, own))}{within}."
+        f"{rest}{kind}."
     )
 
 
@@ -134,15 +133,8 @@ def with_rule(statement: Statement, first: Entry | None = None) -> Statement:
 
 def is_within(statement: Statement) -> bool:
     """Whether the entries fit into the budget, in every part of the rows."""
-    rule = statement.rule
-    if rule is None:
-        return not statement.entries
-    if isinstance(rule, DeclaredPrices):
-        return unused(rule, statement.entries) is not None
-    return all(
-        filters.epsilon_used(rule, group, statement.delta) <= statement.epsilon
-        for group in _by_part(statement.entries)
-    )
+    decided = with_rule(statement)
+    return spent(decided, decided.delta) <= decided.epsilon
 
 
 def spent(statement: Statement, delta: float) -> float:
@@ -234,30 +226,9 @@ def _would(before: Statement, after: Statement) -> str:
     if math.isfinite(total):
         at = f" at delta {delta:.6g}" if delta > 0 else ""
         return f"would make {total:.6g} of {before.epsilon:.6g}{at}"
-    match before.rule:
-        case _ if delta == 0:
-            return "takes a delta, and the budget has none"
-        case Renyi() as rule:
-            return (
-                "would take more than the delta that is kept for releases without a divergence, "
-                f"{filters.kept_delta(rule, delta):.6g} of {delta:.6g}"
-            )
-        case _ if isinstance(after.entries[-1].guarantee, ZCDP):
-            return "has no epsilon of its own, and the account adds up epsilons"
-    return f"would take more than the delta {delta:.6g} of the budget"
-
-
-def _delta_left(statement: Statement) -> float:
-    """Return the delta that is left for releases with a delta of their own."""
-    rule, lost = statement.rule, Fraction(0)
-    there = (
-        filters.kept_delta(rule, statement.delta) if isinstance(rule, Renyi) else statement.delta
-    )
-    for entry in statement.entries:
-        counted = not (isinstance(rule, Renyi) and entry.events)
-        if isinstance(entry.guarantee, ApproxDP) and counted:
-            lost += exact(entry.guarantee.delta) * entry.times
-    return at_most(max(exact(there) - lost, Fraction(0)))
+    if delta == 0:
+        return "takes a delta, and the budget has none"
+    return f"has no epsilon within delta {delta:.6g} by the account, {account(after)}"
 
 
 def account(statement: Statement) -> str:

@@ -253,7 +253,8 @@ def _(honest: Any, ledger: Any) -> Any:
 @bug("charges to one part are kept apart", (accounting.PartAccount, "places"), LEDGER)
 def _(honest: Any, part: Any) -> Any:
     """Two charges to one part count as charges to two different parts."""
-    return ((part._ledger, f"{part._name} {uuid.uuid4().hex}"),)
+    ((ledger, name),) = part._places
+    return ((ledger, f"{name} {uuid.uuid4().hex}"),)
 
 
 @bug("a ledger says that all of its budget is left", (accounting.Ledger, "left"), LEDGER)
