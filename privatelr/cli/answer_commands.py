@@ -40,8 +40,7 @@ from privatelr.plot_style import require_plot
 from privatelr.privacy import ZCDP, Guarantee, neighbours_about, to_json
 from privatelr.privacy.accounting import NAMED
 from privatelr.results.answers.paid_answer import PaidAnswer
-from privatelr.results.release_files import charge_of, file_bytes, hash_in
-from privatelr.results.strata_of_fits import Strata
+from privatelr.results.release_files import file_bytes, hash_in
 
 if TYPE_CHECKING:
     from privatelr import suggestions
@@ -283,7 +282,7 @@ def _deliver(
     """Write and print the schema; it is paid for, so it is printed even if it cannot be written."""
     lines = (f"# {_printable(line)}".rstrip() for line in str(released).splitlines())
     schema = "\n".join([*lines, declarations.schema_text(**study)])
-    page, entry = schema.removesuffix("\n"), charge_of(released)
+    page, entry = schema.removesuffix("\n"), released.entry
     if written.json:
         shown = {**study, "guarantee": to_json(released.guarantee)}
         page = json.dumps(shown, indent=1, ensure_ascii=False, default=dict)
@@ -361,10 +360,8 @@ def roc(
         for option in given(asked, *vars(asked)):
             raise ArgumentError(f"--{option}: it takes a table whose records are scored.")
         saved, _ = files.read_release(model)
-        if isinstance(saved, declarations.ReleasedDeclaration):
-            raise ArgumentError(f"{model!r} declares columns: roc takes what is about a model.")
-        answer = saved if isinstance(saved, PaidAnswer) else _one_fit(model, "roc").roc
-        if plot is not None and not isinstance(answer, private_roc.PrivateRoc):
+        answer = saved if hasattr(saved, "page") else _one_fit(model, "roc").roc
+        if plot is not None and not hasattr(answer, "plot"):
             raise ArgumentError(f"--plot: it draws a curve, and {model!r} has none.")
         return _show(answer, written, plot)
     files.require_place(written.out, written.force)  # before a budget is spent
@@ -449,7 +446,7 @@ def _scored(paths: Sequence[str], text: TextFormat, fits: Mapping[str, Any]) -> 
 
 def _one_fit(path: str, command: str) -> Any:
     model = files.read_model(path)
-    if isinstance(model, Strata):
+    if hasattr(model, "fits"):
         takes = "fits that are not strata" if command == "choose" else "one fit"
         raise ArgumentError(
             f"{path!r} has a fit for each level of {model.by}: {command} takes {takes}."
@@ -460,7 +457,7 @@ def _one_fit(path: str, command: str) -> Any:
 def _show(answer: Any, written: Written, plot: str | None = None) -> int:
     """Write, print and draw an answer, which is paid for, so that one failure stops no other."""
     page = in_shell(answer)
-    if written.json and isinstance(answer, private_roc.PrivateRoc):
+    if written.json and hasattr(answer, "curve"):
         curve = answer.curve.to_dict(orient="list")
         numbers = {"numbers": answer.tidy().to_dict(orient="records"), "curve": curve}
         numbers |= answer.to_dict()
@@ -468,7 +465,7 @@ def _show(answer: Any, written: Written, plot: str | None = None) -> int:
     elif written.json:
         page = _content_of(answer).decode().removesuffix("\n")
     try:
-        files.deliver_paid(page, partial(_content_of, answer), written, charge_of(answer))
+        files.deliver_paid(page, partial(_content_of, answer), written, answer.entry)
     finally:
         if plot is not None:
             files.save_picture(answer.plot, plot, (5.0, 5.0))
@@ -512,14 +509,11 @@ def compare(*models: str, written: Written = Written()) -> int:
         label = Path(path).stem if often[Path(path).stem] == 1 else path
         fit, content = files.read_release(path)
         saved = read.setdefault(content, files.model_in(fit, path))  # one release costs once
-        if isinstance(saved, Strata):
-            fits |= {f"{label}, {stratum}": own for stratum, own in saved.items()}
-        else:
-            fits[label] = saved
+        fits[label] = saved
     table = comparison.compare(fits)
     if written.json:
         frame = table.to_frame().astype(object)
-        columns = zip(fits, zip(*table.facts.cells, strict=True), strict=True)
+        columns = zip(table.facts.headers, zip(*table.facts.cells, strict=True), strict=True)
         told = {
             "terms": frame.where(frame.notna(), None).to_dict(orient="records"),
             "facts": {

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from privatelr.cli.options import Written
 from privatelr.cli.outcomes import (
@@ -22,9 +22,7 @@ from privatelr.cli.outcomes import (
     say,
 )
 from privatelr.errors import ReleaseFileError
-from privatelr.lazy_import import lazy_import
 from privatelr.privacy.accounting import Entry, complete
-from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.release_files import (
     IS_DATABASE,
     create_file,
@@ -33,11 +31,6 @@ from privatelr.results.release_files import (
     load_with_hash,
     replace_file,
 )
-
-if TYPE_CHECKING:
-    from privatelr.results.answers import chosen_fit
-else:
-    chosen_fit = lazy_import("privatelr.results.answers.chosen_fit")
 
 
 def require_place(path: str | None, force: bool, option: str = "--out") -> None:
@@ -158,11 +151,10 @@ def read_model(path: str) -> Any:
 
 def model_in(found: Any, path: str) -> Any:
     """The model of a file that was read; raises `InputError` if it has none."""
-    if not isinstance(found, PaidAnswer):
-        return found
-    if isinstance(found, chosen_fit.ChosenFit):
-        return found.fit
-    raise InputError(f"{path!r} has an answer, and no model.")
+    model = getattr(found, "fit", found)  # the one that an answer chose
+    if model is None:
+        raise InputError(f"{path!r} has an answer, and no model.")
+    return model
 
 
 def read_release(path: str) -> tuple[Any, str]:

@@ -57,10 +57,8 @@ from privatelr.numerics import ThresholdRule, find_hinge
 from privatelr.privacy import REPLACE_PERSON, ZCDP
 from privatelr.privacy.accounting import of_public_data
 from privatelr.results import DataCheck, PredictionType
-from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.pages.card import CardFormat
-from privatelr.results.release_files import charge_of, file_bytes
-from privatelr.results.strata_of_fits import Strata
+from privatelr.results.release_files import file_bytes
 from privatelr.selection.choices import read_roc_share
 
 if TYPE_CHECKING:
@@ -207,9 +205,7 @@ def fit(
     with seed_said(seed):
         fitted = _fitter(chosen)(whole, frame, **arguments, **declarations, seed=seed)
     content = partial(_file_of, fitted)
-    files.deliver_paid(
-        in_shell(fitted), content, written, charge_of(fitted), prints_file=written.json
-    )
+    files.deliver_paid(in_shell(fitted), content, written, fitted.entry, prints_file=written.json)
     return DONE
 
 
@@ -418,16 +414,17 @@ def predict(
     require_data(data)
     files.require_place(written.out, written.force)
     fitted: Any = files.read_model(model)
-    first, strata = (fitted.first, (fitted.by,)) if isinstance(fitted, Strata) else (fitted, ())
+    first = getattr(fitted, "first", fitted)  # of strata, which share their declarations
     spec = first.spec
-    variables, reads = spec.variables, (*spec.formula.covariates, *strata)
+    variables, reads = spec.variables, spec.formula.covariates
+    reads = reads if first is fitted else (*reads, fitted.by)
     with open_table(data, **vars(text)) as table:
         wanted = {name: by_variable(variables[name]) for name in reads if name in table.names}
         # a model without covariates still needs the number of records
         first = {table.names[0]: by_levels(table.names[0], None)}
         frame, _ = table.read(wanted or first)
     asked = {} if threshold is None else {"threshold": threshold}
-    if asked and isinstance(fitted, MultinomialFit):
+    if asked and spec.response.kind == "classes":
         raise ArgumentError("--threshold: the most probable of several classes has none.")
     predicted = fitted.predict(frame, type, **asked)
     if asked and predicted.name != "class":

@@ -45,8 +45,9 @@ class FitKind(Generic[Record]):
         Names of the coefficients on the page.
     estimates
         The coefficients in the units of the columns, in the order of the names.
-    limits
-        Upper bounds on the standard deviations that the noise adds to these.
+    noise
+        A forecast of the standard deviations that the noise adds to these, and upper bounds on
+        them, NaN where there are none; also takes the positions of the coefficients.
     rows
         Positions of the coefficients on the page; also takes the estimates.
     columns
@@ -77,7 +78,7 @@ class FitKind(Generic[Record]):
     card_facts: Callable[[Record], tuple[str, Facts]]
     names: Callable[[Any], list[str]] = fit_record.coefficient_names
     estimates: Callable[[Any], FloatArray] = fit_record.in_user_units
-    limits: Callable[[Any, list[int]], FloatArray] = fit_record.limits_at
+    noise: Callable[[Any, list[int]], tuple[FloatArray, FloatArray]]
     rows: Callable[[Record, FloatArray], list[int]]
     columns: Callable[[Record, list[int]], tuple[dict[str, list[str]], FloatArray]]
     notes: Callable[[Record, Table], tuple[list[str], list[str]]]
@@ -95,6 +96,7 @@ NOISY: FitKind[Any] = FitKind(
     bought=sentences.bought_with_noise,
     facts=sentences.facts_of_noise,
     card_facts=sentences.card_facts_of_noise,
+    noise=fit_tables.noise_at,
     rows=lambda _, estimates: coefficient_table.shown_rows(estimates),
     columns=coefficient_table.noise_columns,
     notes=error_notes.notes_without_errors,
@@ -109,5 +111,5 @@ CLASSES = replace(
     NOISY,
     names=multinomial_fit.names_of_classes,
     estimates=multinomial_fit.estimates_of_classes,
-    limits=multinomial_fit.limits_of_classes,
+    noise=multinomial_fit.noise_of_classes,
 )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from privatelr.privacy.accounting import AnyLedger
+    from privatelr.privacy.accounting import AnyLedger, Entry
     from privatelr.results import fit_kind, fit_tables, scale_table
     from privatelr.results import odds_ratios as odds
     from privatelr.results.answers import private_roc, scored_records
@@ -138,6 +138,16 @@ class ModelRecord(ABC):
     def scale(self) -> pd.DataFrame | None:
         """The released scale of the columns; None for a fit that released none."""
         return None
+
+    @property
+    def entry(self) -> Entry | None:
+        """The entry that a ledger was charged with; None if none was."""
+        return cast("Entry | None", self.release.entry)
+
+    @property
+    def has_inference(self) -> bool:
+        """Whether standard errors were bought with the fit."""
+        return False
 
     @property
     def has_roc(self) -> bool:
@@ -282,7 +292,7 @@ class ModelRecord(ABC):
         *Neighbours*: those of the guarantee. *Assumed public*: as for `save`. *Not covered*:
         nothing on the card.
         """
-        return card.write_card(self, format)
+        return card.written(card.pieces_of_fit(self), format)
 
     def summary(self) -> FitSummary:
         """The page that `print` shows; subclasses define it."""
@@ -315,7 +325,7 @@ class ModelRecord(ABC):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name in _KEPT:
-            object.__setattr__(self, name, state.get(name))  # older pickles have no origin
+            object.__setattr__(self, name, state[name])
         object.__setattr__(self, "_diagnostics", None)
 
     def __copy__(self) -> ModelRecord:
@@ -356,6 +366,11 @@ class NoisyRecord(ModelRecord):
         return None if self.release.scale is None else scale_table.scale_table(self)
 
     @property
+    def has_inference(self) -> bool:
+        """Whether standard errors were bought with the fit."""
+        return self.release.moments is not None
+
+    @property
     def calibration(self) -> Calibration:
         """The noise, lambda, and the facts from which they were computed."""
         return self.release.calibration
@@ -374,7 +389,7 @@ class NoisyRecord(ModelRecord):
         their first level. There is a line for each level in an interaction with the variable, and
         for each of several classes, against the reference.
         """
-        return term_plot.plot_term(self, term, at=at, level=level, ax=ax)
+        return term_plot.plot_term({"": self}, term, at=at, level=level, ax=ax)
 
     def bounded(self, covariates: FloatArray) -> FloatArray:
         """Design rows of covariates, shortened as the rows of the fit were."""
@@ -397,7 +412,7 @@ class FitRecord(NoisyRecord):
         If inference was requested, it is the part of the standard errors `bse` that the noise
         causes, computed from the release. Otherwise it is `privacy_sd_limit`.
         """
-        if self.release.moments is None:
+        if not self.has_inference:
             return self.privacy_sd_limit.rename("privacy_sd")
         return self._named(fit_tables.infer_coefficients(self).privacy_sd, "privacy_sd")
 
@@ -422,7 +437,8 @@ class FitRecord(NoisyRecord):
         more noise. It is exact for output perturbation, and NaN where nothing is declared to guess
         by, where rows are projected, and for more than 200 columns.
         """
-        return self._named(fit_tables.foreseen_noise(self), "privacy_sd_expected")
+        every = list(range(len(self.spec.columns.names)))
+        return self._named(fit_tables.noise_at(self, every)[0], "privacy_sd_expected")
 
 
 def coefficient_names(fit: ModelRecord) -> list[str]:
@@ -433,12 +449,6 @@ def coefficient_names(fit: ModelRecord) -> list[str]:
 def in_user_units(fit: ModelRecord) -> FloatArray:
     """The values of `coef` without names, because an index of millions of names is slow."""
     return np.asarray(fit.spec.user_map() @ fit.release.coef)
-
-
-def limits_at(fit: FitRecord, places: list[int]) -> FloatArray:
-    """`privacy_sd_limit` of the coefficients at these positions."""
-    units = scipy.sparse.csr_array(fit.spec.user_map())[places]
-    return np.asarray(fit.calibration.coefficient_sd * row_lengths_of(units))
 
 
 def row_lengths_of(matrix: Any) -> FloatArray:

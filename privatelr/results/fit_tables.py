@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
+import scipy
 
 from privatelr import inference
 from privatelr.design import INTERCEPT, DesignSpec
@@ -24,22 +25,21 @@ from privatelr.inference.question import USUAL
 from privatelr.mechanisms import Release
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
 from privatelr.results.equations import Hypotheses, read_hypotheses, vocabulary_of
-from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord
+from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord, row_lengths_of
 from privatelr.results.odds_ratios import odds_units, require_odds, spans_of
 from privatelr.types import FloatArray
 
 # -- inference ---------------------------------------------------------------------------------
 
 
-def foreseen_noise(fit: NoisyRecord) -> FloatArray:
-    """The values ``(m,)`` of `FitRecord.privacy_sd_expected`."""
-    calibration, places = fit.calibration, list(range(len(fit.kind.names(fit))))
-    if fit.spec.response.kind == "classes":
-        return np.full(len(places), np.nan)
-    if calibration.placement == "output" or calibration.noise.scale == 0:
-        return fit.kind.limits(fit, places)
+def noise_at(fit: NoisyRecord, places: list[int]) -> tuple[FloatArray, FloatArray]:
+    """`privacy_sd_expected` and `privacy_sd_limit` of the coefficients at these positions."""
+    units = scipy.sparse.csr_array(fit.spec.user_map())[places]
+    limit = fit.calibration.coefficient_sd * row_lengths_of(units)
+    if fit.calibration.placement == "output" or fit.calibration.noise.scale == 0:
+        return limit, limit
     found = inference.expected_noise(fit.release, fit.spec)
-    return np.full(len(places), np.nan) if found is None else found
+    return np.full(len(places), np.nan) if found is None else found[places], limit
 
 
 def infer_coefficients(fit: FitRecord, asked: Question = USUAL) -> Inference:
@@ -137,11 +137,11 @@ def tidy(fit: FitRecord, asked: Question, *, conf_int: Any, exponentiate: Any) -
     is_plain = not conf_int and asked.is_usual
     log = "_log" if exponentiate else ""
     columns: dict[str, Any] = {"term": list(fit.spec.columns.names)}
-    if fit.release.moments is None and is_plain:
+    if not fit.has_inference and is_plain:
         estimate, uncertain = fit.coef.to_numpy(), fit.privacy_sd_limit.to_numpy()
         columns |= {
             "estimate": estimate,
-            f"privacy_sd_expected{log}": foreseen_noise(fit),
+            f"privacy_sd_expected{log}": fit.privacy_sd_expected.to_numpy(),
             f"privacy_sd_limit{log}": uncertain,
         }
     else:
@@ -184,7 +184,7 @@ def glance(fit: ModelRecord) -> pd.DataFrame:
 def glance_of_noise(fit: NoisyRecord) -> dict[str, object]:
     """Entries of `glance` about noise and inference."""
     calibration, noise, problem = fit.calibration, fit.calibration.noise, fit.calibration.problem
-    known = None if fit.release.moments is None else inference.quality(fit.release)
+    known = inference.quality(fit.release) if fit.has_inference else None
     return {
         "mechanism": f"{calibration.placement} perturbation" if noise.scale else "none",
         "analysis": calibration.analysis,

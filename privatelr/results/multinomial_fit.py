@@ -197,9 +197,9 @@ def estimates_of_classes(fit: MultinomialFit) -> FloatArray:
     return np.asarray(fit.coef.T.to_numpy().ravel())
 
 
-def limits_of_classes(fit: MultinomialFit, places: list[int]) -> FloatArray:
-    """`privacy_sd_limit` of the coefficients at these positions."""
-    return np.asarray(fit.privacy_sd_limit.T.to_numpy().ravel()[places])
+def noise_of_classes(fit: MultinomialFit, places: list[int]) -> tuple[FloatArray, FloatArray]:
+    """`privacy_sd_limit` of the coefficients at these positions, of which there is no forecast."""
+    return np.full(len(places), np.nan), fit.privacy_sd_limit.T.to_numpy().ravel()[places]
 
 
 def _predicted(fit: MultinomialFit, kind: str, data: Any) -> Any:

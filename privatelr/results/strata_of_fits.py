@@ -20,6 +20,7 @@ from privatelr.arguments import refuses, suggests_arguments
 from privatelr.design import level_codes, read_values
 from privatelr.lazy_import import lazy_import
 from privatelr.privacy import Guarantee
+from privatelr.results.answers import named_fits
 from privatelr.results.augment import Augments
 from privatelr.results.fit import Fit
 from privatelr.results.predict import by_parts
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from privatelr.mechanisms.calibration import Calibration
     from privatelr.numerics import Loss
     from privatelr.page_model import Piece
+    from privatelr.privacy.accounting import Entry
     from privatelr.results.answers.private_roc import PrivateRoc
     from privatelr.results.pages import card, comparison, forest, sentences, term_plot
     from privatelr.results.pages.card import CardFormat
@@ -160,6 +162,11 @@ class Strata(Augments, Mapping[Any, Fit]):
         return self.first.guarantee
 
     @property
+    def entry(self) -> Entry | None:
+        """The entry that a ledger was charged with for all fits; None if none was."""
+        return self.first.entry
+
+    @property
     def nobs(self) -> int:
         """Number of records of all strata; those of one stratum are not counted."""
         return self.first.nobs
@@ -275,7 +282,8 @@ class Strata(Augments, Mapping[Any, Fit]):
         ax: Any = None,
     ) -> Axes:
         """Draw what a variable adds, with a line for each stratum; see `Fit.plot_term`."""
-        return term_plot.plot_term(self, term, at=at, level=level, ax=ax)
+        fits = named_fits.labelled(self)
+        return term_plot.plot_term(fits, term, at=at, level=level, ax=ax)
 
     def summary(
         self,
@@ -295,7 +303,7 @@ class Strata(Augments, Mapping[Any, Fit]):
 
     def card(self, format: CardFormat = "markdown") -> str:
         """The privacy card of all fits: what is promised of them together, and each one's card."""
-        return card.write_card(self, format)
+        return card.written(card.pieces_of_strata(self), format)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write all fits to one release file, for `privatelr.load`; see `Fit.save`.

@@ -49,7 +49,7 @@ def _facts(fit: SelectedFit, _: Inference | None) -> Facts:
 
 def _entry_bounds(spec: DesignSpec | EntryBoundedMatrix) -> str:
     size = f"entries of size {spec.x_bound:.3g} at most"
-    if isinstance(spec, EntryBoundedMatrix):
+    if not spec.has_names:
         return f"{size}, others are cut off there; {UNSEEN}"
     if not spec.unbounded:
         return f"{size} from declared bounds; {UNSEEN}"
@@ -171,6 +171,7 @@ CHOICES: FitKind[SelectedFit] = FitKind(
     bought=_bought,
     facts=_facts,
     card_facts=_card_facts,
+    noise=lambda _, places: (np.full(len(places), np.nan), np.full(len(places), np.nan)),
     rows=_rows,
     columns=_columns,
     notes=_notes,

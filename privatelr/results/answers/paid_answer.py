@@ -11,6 +11,7 @@ from privatelr.lazy_import import lazy_import
 if TYPE_CHECKING:
     import os
 
+    from privatelr.results.fit_record import ModelRecord
     from privatelr.results.pages import card
     from privatelr.results.pages.card import CardFormat
     from privatelr.results.release_files import release_file
@@ -32,6 +33,11 @@ class PaidAnswer(page_model.Paged):
 
         @property
         def entry(self) -> Any: ...
+
+    @property
+    def fit(self) -> ModelRecord | None:
+        """The fit that the answer chose; None for an answer of another kind."""
+        return None
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the answer to a release file, for `privatelr.load` and for other programs.
@@ -73,4 +79,4 @@ class PaidAnswer(page_model.Paged):
         **Privacy.** *Covered*: the card, which repeats what the release file contains.
         *Neighbours* and *Assumed public*: as for `save`. *Not covered*: nothing on the card.
         """
-        return card.write_card(self, format)
+        return card.written(card.pieces_of_answer(self), format)

@@ -23,7 +23,6 @@ from privatelr.privacy import (
     PureDP,
     to_approximate,
 )
-from privatelr.results.answers.chosen_fit import ChosenFit
 from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord
 from privatelr.results.pages import sentences
@@ -57,16 +56,9 @@ _MOST_ROWS = 200
 """The card lists at most this number of chosen columns."""
 
 
-def write_card(release: ModelRecord | Strata | PaidAnswer, format: CardFormat) -> str:
+def written(pieces: list[Piece], format: CardFormat) -> str:
     """The card as Markdown or as an HTML page; see `Fit.card`."""
     require_choice(ArgumentError, "format", format, ("markdown", "html"))
-    match release:
-        case ModelRecord():
-            pieces = _pieces_of_fit(release)
-        case PaidAnswer():
-            pieces = _pieces_of_answer(release)
-        case _:
-            pieces = _pieces_of_strata(release)
     return page_model.as_document(pieces) if format == "html" else page_model.as_markdown(pieces)
 
 
@@ -80,7 +72,8 @@ def _document_of(release: ModelRecord | PaidAnswer) -> dict[str, Any]:
 # -- a fit ---------------------------------------------------------------------------------------
 
 
-def _pieces_of_fit(fit: ModelRecord) -> list[Piece]:
+def pieces_of_fit(fit: ModelRecord) -> list[Piece]:
+    """The card of a fit."""
     document = _document_of(fit)
     return [
         Heading("Privacy card"),
@@ -258,7 +251,7 @@ def released_with_noise(fit: FitRecord) -> list[Piece]:
         note += f" They are log odds against {fit.spec.response.classes[0]}, the reference."
     if not isinstance(fit.guarantee, NonPrivate):
         headers.append("Privacy sd, at most")
-        for cells, limit in zip(rows, fit.kind.limits(fit, shown), strict=True):
+        for cells, limit in zip(rows, fit.kind.noise(fit, shown)[1], strict=True):
             cells.append(f"{limit:.3g}")
         of_scale = "" if fit.release.scale is None else ", but for the released scale"
         note += f" The privacy sd is what the noise adds; computed without the data{of_scale}."
@@ -322,7 +315,7 @@ def _checks(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
 # -- fits to strata ------------------------------------------------------------------------------
 
 
-def _pieces_of_strata(strata: Strata) -> list[Piece]:
+def pieces_of_strata(strata: Strata) -> list[Piece]:
     """The promise of all fits together, and then each one's card."""
     levels = ", ".join(map(str, strata.levels))
     pieces: list[Piece] = [
@@ -335,14 +328,15 @@ def _pieces_of_strata(strata: Strata) -> list[Piece]:
         "a record has, and how many records a level has, is covered by the promise.",
     ]
     for level, fit in strata.items():
-        pieces += [Heading(f"{strata.by} = {level}"), *_pieces_of_fit(fit)]
+        pieces += [Heading(f"{strata.by} = {level}"), *pieces_of_fit(fit)]
     return pieces
 
 
 # -- an answer -----------------------------------------------------------------------------------
 
 
-def _pieces_of_answer(answer: PaidAnswer) -> list[Piece]:
+def pieces_of_answer(answer: PaidAnswer) -> list[Piece]:
+    """The card of an answer, and of the fit that it chose."""
     document, (_, kind) = _document_of(answer), kind_of(answer)
     pieces: list[Piece] = [
         Heading("Privacy card of an answer"),
@@ -366,9 +360,8 @@ def _pieces_of_answer(answer: PaidAnswer) -> list[Piece]:
         Code(document["sha256"]),
         Code(_LOAD_ANSWER),
     ]
-    if isinstance(answer, ChosenFit):
-        heading = Heading(f"The chosen fit: {page_model.on_one_line(answer.label)}")
-        return [*pieces, heading, *_pieces_of_fit(answer.fit)]
+    if answer.fit is not None:
+        pieces += [Heading("The chosen fit"), *pieces_of_fit(answer.fit)]
     return pieces
 
 

@@ -13,7 +13,7 @@ from privatelr.inference import Inference
 from privatelr.page_model import Table
 from privatelr.plot_style import PARTS
 from privatelr.privacy import NonPrivate
-from privatelr.results import fit_tables, odds_ratios
+from privatelr.results import odds_ratios
 from privatelr.results.fit_record import FitRecord, ModelRecord
 from privatelr.types import FloatArray
 
@@ -83,8 +83,7 @@ def noise_columns(fit: FitRecord, shown: list[int]) -> tuple[dict[str, list[str]
     """A forecast of the noise and an upper bound on it; none without a guarantee."""
     if isinstance(fit.guarantee, NonPrivate):
         return {}, np.zeros(len(shown))
-    sd = fit.kind.limits(fit, shown)
-    expected = fit_tables.foreseen_noise(fit)[shown]
+    expected, sd = fit.kind.noise(fit, shown)
     if fit.calibration.placement == "output":
         return {EXACT: figures(sd)}, sd
     if np.isnan(expected).any():

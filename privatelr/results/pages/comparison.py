@@ -37,7 +37,7 @@ from privatelr.privacy import (
 from privatelr.privacy.accounting import column_of_persons, joint_guarantee
 from privatelr.results import fit_tables, odds_ratios
 from privatelr.results.answers.named_fits import named_fits
-from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord
+from privatelr.results.fit_record import ModelRecord, NoisyRecord
 from privatelr.results.fit_tables import infer_coefficients
 from privatelr.results.pages.coefficient_table import figures
 from privatelr.results.pages.error_notes import lacks_errors
@@ -175,7 +175,7 @@ def compare(
     epsilon = 1.5 (pure)
     """
     takes = "fits of this package, a list of them, or a mapping from labels to fits"
-    named: dict[str, ModelRecord] = named_fits(
+    named: dict[str, Any] = named_fits(
         "compare", ModelRecord, takes, fits, others, _numbered, strata=True, classes=True
     )
     require_choice(ArgumentError, "statistic", statistic, ("std_error", "conf_int"))
@@ -185,9 +185,7 @@ def compare(
     places, asked = _read_digits(digits), Question(level, target=None)
     whole = together(named.values())
     found = {
-        label: infer_coefficients(fit, asked)
-        for label, fit in named.items()
-        if isinstance(fit, FitRecord) and fit.release.moments is not None
+        label: infer_coefficients(fit, asked) for label, fit in named.items() if fit.has_inference
     }
     far = [label for label, one in found.items() if lacks_errors(one)]
     below: Statistic = "conf_int" if far else statistic
@@ -277,11 +275,7 @@ def _notes_on_models(
     fits: Mapping[str, ModelRecord], found: Mapping[str, Inference]
 ) -> Iterator[str]:
     """Sentences about what makes estimates of one table differ in their meaning."""
-    meant = {
-        label: found[label].target if label in found else "penalised"
-        for label, fit in fits.items()
-        if isinstance(fit, FitRecord)
-    }
+    meant = {label: found[label].target if label in found else "as released" for label in fits}
     if len({*meant.values()}) > 1:
         yield f"Estimates are of different coefficients: {by_value(meant)}."
     for n in dict.fromkeys(fit.nobs for fit in fits.values() if fit.spec.formula.by):
@@ -403,9 +397,8 @@ def numbers_of(fit: ModelRecord, names: Sequence[str], found: Inference | None) 
         numbers |= {part: columns[part] for part in _PARTS}
     else:
         numbers["estimate"] = fit.kind.estimates(fit)
-        if isinstance(fit, NoisyRecord) and fit.guarantee.is_private:
-            numbers["privacy_sd_expected"] = fit_tables.foreseen_noise(fit)
-            numbers["privacy_sd_limit"] = fit.kind.limits(fit, list(range(len(names))))
+        if fit.guarantee.is_private:
+            numbers |= dict(zip(_NOISE, fit.kind.noise(fit, list(range(len(names)))), strict=True))
     numbers |= {"span": odds_ratios.spans_of(fit), "is_there": 1.0}
     return pd.DataFrame(numbers, index=list(names))
 

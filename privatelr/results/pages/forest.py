@@ -187,7 +187,7 @@ def _by_guarantee(fits: Sequence[Any]) -> list[str]:
 def _drawn(fit: FitRecord, asked: Question) -> _Drawn:
     """The intervals of a fit, or its estimates if it has no intervals and none are requested."""
     found, words = None, ""
-    if fit.release.moments is not None or not asked.is_usual:
+    if fit.has_inference or not asked.is_usual:
         found = infer_coefficients(fit, asked)
         bars = bars_of(found)
     else:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from privatelr.design import AnySpec, DesignSpec, NormBoundedMatrix
+from privatelr.design import AnySpec, DesignSpec
 from privatelr.errors import count_of, listed
 from privatelr.inference import Inference, quality
 from privatelr.mechanisms import STAGES, in_order
@@ -258,7 +258,7 @@ def _row_bounds(spec: DesignSpec) -> str:
     if spec.bound_source == "declared bounds and row_norm":
         return f"{radius} from declared bounds; {_shortened_apart(spec)}; {_REMEDY} them"
     shortened = f"{radius}, covariates shortened to length {spec.bound:.3g} (row_norm)"
-    if isinstance(spec, NormBoundedMatrix):
+    if not spec.has_names:
         return f"{shortened}; {UNSEEN}"
     if not spec.unbounded:
         return f"{shortened}, below what the declared bounds give"
@@ -281,7 +281,7 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
     # the software that made the fit; of a fit from a file only its statement is known
     software = fit.origin.written_by if fit.origin else document["written_by"].items()
     by_its_word = "; so its file states" if fit.origin else ""
-    cut, entry = fit.threshold, fit.release.entry
+    cut, entry = fit.threshold, fit.entry
     learned = isinstance(cut, str)
     threshold = f"learned ({cut}), not private" if learned else f"{cut:g}, public"
     if learned and fit.has_roc:

@@ -19,7 +19,7 @@ from privatelr.inference.question import USUAL
 from privatelr.page_model import Piece, Table
 from privatelr.privacy import NonPrivate
 from privatelr.results import fit_tables
-from privatelr.results.fit_record import FitRecord, ModelRecord
+from privatelr.results.fit_record import ModelRecord
 from privatelr.results.odds_ratios import read_exponentiate
 from privatelr.results.pages import coefficient_table, error_notes, sentences
 from privatelr.results.pages.sentences import paid_before
@@ -89,12 +89,11 @@ class FitSummary(page_model.Paged):
 
 
 def summarise(
-    fit: ModelRecord, asked: Question = USUAL, *, exponentiate: Any, diagnostics: Any
+    fit: Any, asked: Question = USUAL, *, exponentiate: Any, diagnostics: Any
 ) -> FitSummary:
     """Make the page of a fit; `asked` is about the errors of a fit to which noise was added."""
     as_odds, has_below = read_exponentiate(fit, exponentiate), _read_diagnostics(fit, diagnostics)
-    is_plain = asked.is_usual
-    if isinstance(fit, FitRecord) and not (fit.release.moments is None and is_plain):
+    if fit.has_inference or not asked.is_usual:
         found = fit_tables.infer_coefficients(fit, asked)
         tables = coefficient_table.inference_tables(fit, found, as_odds=as_odds)
         notes = error_notes.notes_on_errors(fit, found, is_asked_for=asked.mode is not None)

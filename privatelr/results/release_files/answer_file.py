@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -321,9 +322,9 @@ BOUNDS = entries.Kind(
     RangesReleased,
     ranges_parts,
     restore_ranges,
-    "The epsilon of each choice and the number of records to lie beyond an end follow from the "
-    "outer ranges, the number of records and the guarantee, and all ends are candidates that do.",
-    (_DECLARED,),
+    checked="The epsilon of each choice and the number of records to lie beyond an end follow from "
+    "the outer ranges, the number of records and the guarantee, and all ends are candidates.",
+    stated=(_DECLARED,),
 )
 LEVELS = entries.Kind(
     ReleasedLevels,
@@ -331,8 +332,8 @@ LEVELS = entries.Kind(
     LevelsReleased,
     levels_parts,
     restore_levels,
-    "The chances of levels by their counts follow from the guarantee.",
-    (_DECLARED,),
+    checked="The chances of levels by their counts follow from the guarantee.",
+    stated=(_DECLARED,),
 )
 
 
@@ -344,8 +345,8 @@ def curve_kind(read_loss: Callable[[entries.LossEntry], Any]) -> entries.Kind:
         CurveReleased,
         curve_parts,
         partial(restore_curve, read_loss=read_loss),
-        "Areas and thresholds are what the released numbers give.",
-        ("Formula, classes and the guarantee of the fit are those of the fit that scored.",),
+        checked="Areas and thresholds are what the released numbers give.",
+        stated=("Formula, classes and the guarantee of the fit are those of the fit that scored.",),
     )
 
 
@@ -357,5 +358,8 @@ def choice_kind(write: Callable[[Any], Any], read: Callable[[Any], Any]) -> entr
         ChoiceReleased,
         partial(choice_parts, write=write),
         partial(restore_choice, read=read),
-        "The file of each candidate is right by itself, and all prices together are the guarantee.",
+        guarantee=total_of,
+        own_guarantee=attrgetter("choice_guarantee"),
+        checked="The file of each candidate is right by itself, and all prices add up to the "
+        "guarantee.",
     )

@@ -7,12 +7,15 @@ guarantee take their sentences from this module.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from privatelr.page_model import Bullets, as_text
 from privatelr.privacy import REPLACE_PERSON, NonPrivate
 from privatelr.results.fit_record import ModelRecord, NoisyRecord
 
+Record = TypeVar("Record", bound=ModelRecord)
 SAME_HASH = (
     "The content has the hash that the file states. That finds accidents; a forger can compute the "
     "hash too."
@@ -49,6 +52,12 @@ class Origin:
         )
 
 
+def with_origin(fit: Record, written_by: Mapping[str, str]) -> Record:
+    """A fit that was read from a file that these programs wrote."""
+    known = Origin(tuple(written_by.items()), recomputed(fit), stated(fit))
+    return replace(fit, origin=known)
+
+
 def source_fact(fit: ModelRecord) -> list[tuple[str, str]]:
     """The line of the printed page about the origin of a fit that was read from a file."""
     return [("Source", "read from a file; see fit.origin")] if fit.origin else []
@@ -63,7 +72,7 @@ def recomputed(fit: ModelRecord) -> tuple[str, ...]:
     ]
     if not isinstance(fit.release.calibration.target, NonPrivate):
         found += fit.kind.checked(fit)
-    if fit.release.entry is not None:
+    if fit.entry is not None:
         found.append(
             "The ledger entry has this guarantee, and its events, if it lists any, are those of "
             "the stated noise or choices."
@@ -75,7 +84,7 @@ def checked_noise(fit: NoisyRecord) -> list[str]:
     """Sentences about the noise that reading a file verifies."""
     enough = "The law of the noise is enough for the guarantee, by the proof that the fit itself "
     enough += "used."
-    if fit.release.moments is not None or fit.has_roc:
+    if fit.has_inference or fit.has_roc:
         enough = (
             "The law of the noise of each part is enough for its part of the guarantee, and "
             "the parts add up to the whole, by the proofs that the fit itself used."
@@ -93,7 +102,7 @@ def stated(fit: ModelRecord) -> tuple[str, ...]:
         return (computed, programs)
     charged = (
         "A ledger was charged for this release, under this label, before the data were read."
-        if fit.release.entry is not None
+        if fit.entry is not None
         else "No ledger was charged for this release. The file does not tell what else was "
         "released about the same records."
     )
