@@ -26,7 +26,7 @@ from privatelr.mechanisms import Release
 from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
 from privatelr.results.equations import Hypotheses, read_hypotheses, vocabulary_of
 from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord, row_lengths_of
-from privatelr.results.odds_ratios import odds_units, require_odds, spans_of
+from privatelr.results.odds_ratios import require_odds
 from privatelr.types import FloatArray
 
 # -- inference ---------------------------------------------------------------------------------
@@ -138,16 +138,14 @@ def tidy(fit: FitRecord, asked: Question, *, conf_int: Any, exponentiate: Any) -
     log = "_log" if exponentiate else ""
     columns: dict[str, Any] = {"term": list(fit.spec.columns.names)}
     if not fit.has_inference and is_plain:
-        estimate, uncertain = fit.coef.to_numpy(), fit.privacy_sd_limit.to_numpy()
         columns |= {
-            "estimate": estimate,
+            "estimate": fit.coef.to_numpy(),
             f"privacy_sd_expected{log}": fit.privacy_sd_expected.to_numpy(),
-            f"privacy_sd_limit{log}": uncertain,
+            f"privacy_sd_limit{log}": fit.privacy_sd_limit.to_numpy(),
         }
     else:
         found = infer_coefficients(fit, asked)
-        estimate, uncertain = found.estimate, found.sd
-        columns |= {"estimate": estimate, **error_columns(found, log)}
+        columns |= {"estimate": found.estimate, **error_columns(found, log)}
         if conf_int:
             columns |= {"conf_low": found.lower, "conf_high": found.upper}
     table = pd.DataFrame(columns)
@@ -155,12 +153,6 @@ def tidy(fit: FitRecord, asked: Question, *, conf_int: Any, exponentiate: Any) -
         ends = [name for name in ("estimate", "conf_low", "conf_high") if name in columns]
         with np.errstate(over="ignore"):
             table[ends] = np.exp(table[ends])
-        if (odds_units(estimate, uncertain, spans_of(fit)) != 1).any():
-            table.attrs["units"] = (
-                "Every odds ratio is of one unit of its column, and some of them are too near to "
-                "1, or too far from it, to be read; summary(exponentiate=True) has those of more "
-                "units."
-            )
     return table
 
 

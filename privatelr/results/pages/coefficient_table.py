@@ -52,8 +52,7 @@ def estimates_table(fit: ModelRecord) -> Table:
     """The table of estimates without standard errors.
 
     Further columns are those of the kind of the fit, such as a forecast of the noise, and odds
-    ratios. If the odds ratio for one unit would be too near to 1 or too far from it to be read, a
-    column has the number of units for which it is shown.
+    ratios. Where these are not of one unit, a column has the number of their units.
     """
     estimates, known = fit.kind.estimates(fit), fit.kind.names(fit)
     shown = fit.kind.rows(fit, estimates)
@@ -61,7 +60,7 @@ def estimates_table(fit: ModelRecord) -> Table:
     columns = {"Estimate": figures(estimates[shown]), **further}
     if fit.loss.probability is not None:
         logs = estimates[shown]
-        units = odds_ratios.odds_units(logs, sd, odds_ratios.spans_of(fit)[shown])
+        units = odds_ratios.readable_units(odds_ratios.spans_of(fit)[shown])
         logs, sd = logs / units, sd / units
         with np.errstate(all="ignore"):
             odds = np.exp(logs)
@@ -111,7 +110,7 @@ def inference_tables(fit: FitRecord, found: Inference, *, as_odds: bool = False)
     names, half = tuple(fit.spec.columns.names), (1 - found.level) / 2
     line = " The dashed line is zero."
     if as_odds:
-        units = odds_ratios.odds_units(found.estimate, found.sd, odds_ratios.spans_of(fit))
+        units = odds_ratios.readable_units(odds_ratios.spans_of(fit))
         names = tuple(map(odds_ratios.with_unit, names, units.tolist()))
         found = replace(found, **{part: getattr(found, part) / units for part in _IN_UNITS})
         line = " Lengths are those of the logarithms, and the dashed line is an odds ratio of 1."

@@ -201,7 +201,8 @@ def compare(
     }
     shown, every = pd.Index(pages, name="term"), {name for own in names for name in own}
     columns = {label: column.reindex(shown) for label, column in columns.items()}
-    divisors = shared_units(list(columns.values())) if as_odds else np.ones(len(shown))
+    spans = np.fmax.reduce([column["span"].to_numpy() for column in columns.values()])
+    divisors = odds_ratios.readable_units(spans) if as_odds else np.ones(len(shown))
     notes = [
         *_notes_on_rows(len(shown), len(every), divisors),
         *_notes_on_errors(named, columns, below, level, as_odds=as_odds),
@@ -401,17 +402,6 @@ def numbers_of(fit: ModelRecord, names: Sequence[str], found: Inference | None) 
             numbers |= dict(zip(_NOISE, fit.kind.noise(fit, list(range(len(names)))), strict=True))
     numbers |= {"span": odds_ratios.spans_of(fit), "is_there": 1.0}
     return pd.DataFrame(numbers, index=list(names))
-
-
-def shared_units(columns: Sequence[pd.DataFrame]) -> FloatArray:
-    """Divisors ``(m,)`` of the terms, the same for all fits, by which odds ratios can be read."""
-
-    def largest(*names: str) -> FloatArray:
-        held = [column[name].abs().to_numpy() for column in columns for name in names]
-        return np.asarray(np.fmax.reduce(held))
-
-    sd = np.nan_to_num(largest("std_error", "privacy_sd_limit"))
-    return odds_ratios.odds_units(np.nan_to_num(largest("estimate")), sd, largest("span"))
 
 
 def as_frame(columns: Mapping[str, pd.DataFrame], *, as_odds: bool) -> pd.DataFrame:

@@ -218,8 +218,7 @@ def _units(shown: list[pd.DataFrame], scale: str | None, exponentiate: bool) -> 
     if scale == "coefficient" or not (scale or exponentiate):
         return np.ones(len(shown[0]))
     spans = np.fmax.reduce([bars.span.to_numpy() for bars in shown])
-    units = odds_ratios.units_of_bounds(spans)
-    return units if scale else np.where(odds_ratios.is_moderate(spans), 1.0, units)
+    return odds_ratios.units_of_bounds(spans) if scale else odds_ratios.readable_units(spans)
 
 
 def _draw(axes: Axes, index: int, count: int, bars: pd.DataFrame, has_errors: bool) -> None:

@@ -31,13 +31,8 @@ _ODDS = (
     "ends of theirs. SE(log) is the Std. Error of the coefficient, which is the logarithm of the "
     "odds ratio; its parts, z and the p-value are about the coefficient too."
 )
-_UNITS_IN_NAMES = (
-    "Names say of how many units a row is; that was chosen by its estimate and its error."
-)
-_UNITS_IN_COLUMN = (
-    "per: how many units of its column an odds ratio is of, where that of one unit is too near to "
-    "1, or too far from it, to be read."
-)
+_UNITS_IN_NAMES = "Names say of how many units a row is, by the declared bounds."
+_UNITS_IN_COLUMN = "per: how many units of its column an odds ratio is of, by the declared bounds."
 _ALONE = "Odds ratios have no intervals here, because there are no standard errors."
 
 
@@ -107,8 +102,7 @@ def summarise(
     else:
         table, facts = coefficient_table.estimates_table(fit), fit.kind.facts(fit, None)
         tables = [table]
-        named = {"odds ratio": "their odds ratios", coefficient_table.UNITS: "the units of those"}
-        computed = [words for header, words in named.items() if header in table.headers]
+        computed = ["their odds ratios"] if "odds ratio" in table.headers else []
         notes = [_ALONE] if as_odds else []
         if coefficient_table.UNITS in table.headers:
             notes.append(_UNITS_IN_COLUMN)
