@@ -39,8 +39,8 @@ class FitKind(Generic[Record]):
         What the guarantee covers, as it follows the guarantee on the page.
     facts
         The lines of the page; also takes the inference that the page shows, if there is one.
-    card_facts
-        What the guarantee was spent on, and the lines of the card.
+    details
+        Further lines of the card.
     names
         Names of the coefficients on the page.
     estimates
@@ -75,7 +75,7 @@ class FitKind(Generic[Record]):
     events: Callable[[Record], tuple[Event, ...]]
     bought: Callable[[Record], str]
     facts: Callable[[Record, Inference | None], Facts]
-    card_facts: Callable[[Record], tuple[str, Facts]]
+    details: Callable[[Record], Facts]
     names: Callable[[Any], list[str]] = fit_record.coefficient_names
     estimates: Callable[[Any], FloatArray] = fit_record.in_user_units
     noise: Callable[[Any, list[int]], tuple[FloatArray, FloatArray]]
@@ -95,7 +95,7 @@ NOISY: FitKind[Any] = FitKind(
     events=sentences.events_of_noise,
     bought=sentences.bought_with_noise,
     facts=sentences.facts_of_noise,
-    card_facts=sentences.card_facts_of_noise,
+    details=sentences.details_of_noise,
     noise=fit_tables.noise_at,
     rows=lambda _, estimates: coefficient_table.shown_rows(estimates),
     columns=coefficient_table.noise_columns,

@@ -33,6 +33,8 @@ class PaidAnswer(page_model.Paged):
 
         @property
         def entry(self) -> Any: ...
+        @property
+        def nobs(self) -> int: ...
 
     @property
     def fit(self) -> ModelRecord | None:
