@@ -360,6 +360,8 @@ def roc(
         for option in given(asked, *vars(asked)):
             raise ArgumentError(f"--{option}: it takes a table whose records are scored.")
         saved, _ = files.read_release(model)
+        if hasattr(saved, "declared"):
+            raise ArgumentError(f"{model!r} declares columns: roc takes what is about a model.")
         answer = saved if hasattr(saved, "page") else _one_fit(model, "roc").roc
         if plot is not None and not hasattr(answer, "plot"):
             raise ArgumentError(f"--plot: it draws a curve, and {model!r} has none.")

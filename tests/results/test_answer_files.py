@@ -225,7 +225,7 @@ def test_a_void_answer_says_so(frame, tmp_path):
         assert document["randomness"] == "seed"
         assert str(load(tmp_path / "void.json")) == str(answer)
         assert "has no guarantee as a whole" in answer.card()
-        assert "made from a seed" in answer.card()
+        assert "seeded noise" in answer.card()
         assert "operating system" not in answer.card().partition("The chosen fit")[0]
 
 
