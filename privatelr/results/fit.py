@@ -21,12 +21,14 @@ from privatelr.results.predict import PredictionType
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from privatelr import inference
     from privatelr.inference import question
     from privatelr.results import fit_tables
-    from privatelr.results.fit_tables import DevianceTest, WaldTest
+    from privatelr.results.fit_tables import EquationTest
     from privatelr.results.pages import forest, summary
     from privatelr.results.pages.summary import FitSummary
 else:
+    inference = lazy_import("privatelr.inference")
     question = lazy_import("privatelr.inference.question")
     fit_tables = lazy_import("privatelr.results.fit_tables")
     forest = lazy_import("privatelr.results.pages.forest")
@@ -151,7 +153,7 @@ class Fit(Augments, ModelMatrix, FitRecord):
 
     def wald_test(
         self, hypotheses: Any, *, mode: str | None = None, target: str | None = None
-    ) -> WaldTest:
+    ) -> EquationTest:
         """Test several equations about the coefficients together.
 
         Parameters
@@ -168,14 +170,15 @@ class Fit(Augments, ModelMatrix, FitRecord):
 
         Returns
         -------
-        WaldTest
+        EquationTest
             It prints as a sentence, and has ``statistic``, ``df`` and ``p_value``.
         """
-        return fit_tables.wald_test(self, hypotheses, mode=mode, target=target)
+        asked: Any = {"mode": mode, "target": target}
+        return fit_tables.tested(self, hypotheses, inference.joint_test, "Wald test", **asked)
 
     def deviance_test(
         self, hypotheses: Any, *, mode: str | None = None, target: str | None = None
-    ) -> DevianceTest:
+    ) -> EquationTest:
         """Test the model against a smaller one, in which all equations hold; as in `wald_test`.
 
         The statistic is a quadratic approximation of the deviance difference at the released
@@ -183,7 +186,8 @@ class Fit(Augments, ModelMatrix, FitRecord):
         under noise and sampling error, not by a chi-square. It weighs coefficients by curvature
         alone, so that the noise of a rare level drowns the others; `wald_test` finds more there.
         """
-        return fit_tables.deviance_test(self, hypotheses, mode=mode, target=target)
+        test, title = inference.deviance_test, "Approximate deviance test"
+        return fit_tables.tested(self, hypotheses, test, title, mode=mode, target=target)
 
     def anova(
         self, *, test: str = "deviance", mode: str | None = None, target: str | None = None

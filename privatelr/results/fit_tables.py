@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,12 +20,11 @@ from privatelr.inference import (
     JointTest,
     Question,
     answerable,
-    joint_test,
 )
 from privatelr.inference.question import USUAL
 from privatelr.mechanisms import Release
-from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.results.equations import Hypotheses, read_hypotheses, vocabulary_of
+from privatelr.privacy import NonPrivate, PureDP, prices
+from privatelr.results.equations import read_hypotheses, vocabulary_of
 from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord, row_lengths_of
 from privatelr.results.odds_ratios import require_odds
 from privatelr.types import FloatArray
@@ -159,18 +159,15 @@ def tidy(fit: FitRecord, asked: Question, *, conf_int: Any, exponentiate: Any) -
 def glance(fit: ModelRecord) -> pd.DataFrame:
     """One row about the fit: its sizes, its guarantee in words and in numbers, its mechanism."""
     guarantee, problem = fit.guarantee, fit.release.calibration.problem
-    match guarantee:
-        case PureDP():
-            epsilon, delta, rho = guarantee.epsilon, 0.0, np.nan
-        case ApproxDP():
-            epsilon, delta, rho = guarantee.epsilon, guarantee.delta, np.nan
-        case ZCDP():
-            epsilon, delta, rho = np.nan, np.nan, guarantee.rho
-        case NonPrivate():
-            epsilon, delta, rho = np.inf, np.nan, np.nan
+    price = prices(guarantee)
+    numbers = {name: price.get(name, np.nan) for name in ("epsilon", "delta", "rho")}
+    if isinstance(guarantee, PureDP):
+        numbers["delta"] = 0.0
+    if isinstance(guarantee, NonPrivate):
+        numbers["epsilon"] = np.inf
     own = fit.kind.glance(fit)
     sizes = {"nobs": problem.n, "d": problem.d, "guarantee": str(guarantee)}
-    return pd.DataFrame([{**sizes, "epsilon": epsilon, "delta": delta, "rho": rho, **own}])
+    return pd.DataFrame([{**sizes, **numbers, **own}])
 
 
 def glance_of_noise(fit: NoisyRecord) -> dict[str, object]:
@@ -199,9 +196,32 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EquationTest:
-    """A test of one equation about the coefficients, or of several together."""
+    """A test of one equation about the coefficients, or of several together.
 
-    title: ClassVar[str]
+    Attributes
+    ----------
+    title : str
+        Wald's test, or that of a deviance: of a model against a smaller one, in which the
+        equations hold.
+    equations : tuple of str
+    statistic : float
+        Wald's quadratic form in the released estimates, or a quadratic approximation of the
+        deviance difference at the released curvature, which is not a likelihood ratio, since the
+        likelihood is not released. NaN where estimates are shrunk.
+    df : int
+        The number of equations.
+    p_value : float
+        It is computed from the law of the statistic under sampling error and noise, which is not a
+        chi-square. If it is simulated it is at least 5e-5. NaN where the default target has no
+        tests; see `Fit`.
+    critical : float
+        The statistic beyond which the p-value is below .05; NaN where there is none.
+    mode, target : str
+        The mode and the target of the test, as in `Fit`. For the penalised target a deviance
+        counts the penalty.
+    """
+
+    title: str
     equations: tuple[str, ...]
     statistic: float
     df: int
@@ -209,12 +229,6 @@ class EquationTest:
     critical: float
     mode: str
     target: str
-
-    @classmethod
-    def of(cls, asked: Hypotheses, found: JointTest) -> Self:
-        """What `found` says of the equations."""
-        numbers = found.statistic, found.df, found.p_value, found.critical
-        return cls(equations_of(asked), *numbers, found.mode, found.target)
 
     @property
     def pvalue(self) -> float:
@@ -249,43 +263,25 @@ class EquationTest:
         return str(self)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class WaldTest(EquationTest):
-    """A test of one equation about the coefficients, or of several together.
-
-    Attributes
-    ----------
-    equations : tuple of str
-    statistic : float
-        Wald's quadratic form in the released estimates; NaN where these are shrunk.
-    df : int
-        The number of equations.
-    p_value : float
-        It is computed from the law of the statistic under sampling error and noise, which is not a
-        chi-square. NaN where the default target has no tests; see `Fit`.
-    critical : float
-        The statistic beyond which the p-value is below .05; NaN where there is none.
-    mode, target : str
-        The mode and the target of the test, as in `Fit`.
-    """
-
-    title: ClassVar[str] = "Wald test"
-
-
-def equations_of(asked: Hypotheses) -> tuple[str, ...]:
-    """The equations that are tested, each with its value."""
-    return tuple(
+def tested(
+    fit: FitRecord,
+    hypotheses: Any,
+    test: Callable[..., JointTest],
+    title: str,
+    *,
+    mode: Any,
+    target: Any,
+) -> EquationTest:
+    """Test equations together; see `Fit.wald_test` and `Fit.deviance_test`."""
+    asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
+    rows = asked.contrasts @ rows_of(fit, Question(mode=mode, target=target))
+    found = test(fit.release, rows, asked.values, mode=mode, target=target)
+    equations = tuple(
         label if "=" in label else f"{label} = {value:g}"
         for label, value in zip(asked.labels, asked.values, strict=True)
     )
-
-
-def wald_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) -> WaldTest:
-    """Test equations together; see `Fit.wald_test`."""
-    asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
-    rows = asked.contrasts @ rows_of(fit, Question(mode=mode, target=target))
-    found = joint_test(fit.release, rows, asked.values, mode=mode, target=target)
-    return WaldTest.of(asked, found)
+    numbers = {one.name: getattr(found, one.name) for one in fields(found)}
+    return EquationTest(title, equations, **numbers)
 
 
 def contrasts(fit: FitRecord, hypotheses: Any, question: Question) -> pd.DataFrame:
@@ -308,62 +304,15 @@ def contrasts(fit: FitRecord, hypotheses: Any, question: Question) -> pd.DataFra
 
 # -- tests of nested models ----------------------------------------------------------------------
 
-_DEVIANCE = (
-    "quadratic approximation of the deviance difference at the released curvature, not a "
-    "likelihood ratio: the likelihood is not released"
-)
-_PENALISED = (
-    "quadratic approximation, at the released curvature, of twice the rise of the summed loss with "
-    "its penalty, not a likelihood ratio: the likelihood is not released"
-)
-_LOSS = (
-    "quadratic approximation, at the released curvature, of twice the rise of the summed loss, "
-    "which is no likelihood"
-)
-_ROWS = "each term given all others, with interactions that it is part of (type III)"
+_DEVIANCE = "quadratic approximation at the released curvature, not a likelihood ratio, of "
+_LIKELIHOOD = f"{_DEVIANCE}the deviance difference: the likelihood is not released"
+_LOSS = f"{_DEVIANCE}twice the rise of the summed loss with its penalty, if it has one"
+_WALD = "Wald's quadratic form, by the errors of sampling and noise"
 _LAW = "from the law of the statistic under sampling error and noise, which is no chi-square"
 _CRITICAL = "the statistic beyond which p_value is below .05, by the same law"
 _BOUNDED = "df times the smallest of the single coefficients, at most 1"
-_POWER = (
-    "where the noise is large beside the information on a level or a term, test='wald' finds more "
-    "of what there is: it counts each coefficient by its whole error"
-)
-_WALD = "Wald's quadratic form, by the errors of sampling and noise"
+_ROWS = "each term given all others, with interactions that it is part of (type III)"
 _TESTS = ("deviance", "wald")
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class DevianceTest(EquationTest):
-    """A test of a model against a smaller one, in which equations about the coefficients hold.
-
-    Attributes
-    ----------
-    equations : tuple of str
-    statistic : float
-        A quadratic approximation of the deviance difference at the released curvature. It is not a
-        likelihood ratio, since the likelihood is not released.
-    df : int
-        The number of equations.
-    p_value : float
-        It is computed from the law of the statistic under sampling error and noise, which is not a
-        chi-square. If it is simulated it is at least 5e-5. NaN where the default target has no
-        tests; see `Fit`.
-    critical : float
-        The statistic beyond which the p-value is below .05; NaN where there is none.
-    mode, target : str
-        The mode and the target of the test, as in `Fit`. For the penalised target the deviance
-        counts the penalty.
-    """
-
-    title: ClassVar[str] = "Approximate deviance test"
-
-
-def deviance_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) -> DevianceTest:
-    """Test equations together; see `Fit.deviance_test`."""
-    asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
-    rows = asked.contrasts @ rows_of(fit, Question(mode=mode, target=target))
-    found = inference.deviance_test(fit.release, rows, asked.values, mode=mode, target=target)
-    return DevianceTest.of(asked, found)
 
 
 def anova(fit: FitRecord, *, test: Any, mode: Any, target: Any) -> pd.DataFrame:
@@ -382,15 +331,14 @@ def anova(fit: FitRecord, *, test: Any, mode: Any, target: Any) -> pd.DataFrame:
     ).astype(numbers)
     known = next(iter(found.values()), None)
     if known is not None:
-        likely = _DEVIANCE if known.target == "unpenalised" else _PENALISED
-        likely = likely if fit.loss.probability is not None else _LOSS
+        is_deviance = known.target == "unpenalised" and fit.loss.probability is not None
+        likely = _LIKELIHOOD if is_deviance else _LOSS
         table.attrs |= {
             "title": "Approximate analysis of deviance" if test == "deviance" else "Wald tests",
             "statistic": likely if test == "deviance" else _WALD,
             "critical_5%": _CRITICAL,
             "p_value": _BOUNDED if known.mode == "conservative" else _LAW,
             "rows": _ROWS,
-            **({"power": _POWER} if test == "deviance" else {}),
             "mode": known.mode,
             "target": known.target,
         }

@@ -184,7 +184,7 @@ class Document(FileEntry, Generic[CallType, ReleasedType], frozen=True):
         What was computed from records, and is covered by the guarantee.
     derived
         What follows from the other entries, for readers: coefficients in the units of the columns,
-        the map of the columns, and the laws of the noise.
+        and the laws of the noise.
     sha256
         SHA-256 of the JSON of all other entries, with sorted keys, without white space,
         in ASCII, with numbers as in the file.

@@ -29,7 +29,7 @@ from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.predict import Threshold, scale_of
 from privatelr.results.release_files import file_entries as entries
 from privatelr.results.release_files.design_file import DesignEntry, design_entry, plan_again
-from privatelr.results.release_files.json_values import named, sums
+from privatelr.results.release_files.json_values import named
 from privatelr.results.release_files.origin import with_origin
 from privatelr.results.strata_of_fits import Strata
 from privatelr.types import FloatArray
@@ -187,20 +187,11 @@ def _call_of(fit: NoisyRecord, text: str) -> dict[str, Any]:
 
 
 def derived_of_plan(spec: Any) -> dict[str, Any]:
-    """The columns of a plan, with their map, and the response."""
+    """The columns of a plan, and the response."""
     names = list(spec.columns.names)
     if spec.response.kind == "classes":
         names = [f"{one}: {name}" for one in spec.response.classes for name in names]
-    derived: dict[str, Any] = {"response": spec.response.describe(), "names": names}
-    if spec.has_names:
-        columns = spec.columns
-        sizes = np.maximum(np.abs(columns.centre), columns.scale)
-        derived["columns"] = {
-            "parent": columns.parent.tolist(),
-            "centre": sums(columns.centre, sizes),
-            "scale": columns.scale.tolist(),
-        }
-    return derived
+    return {"response": spec.response.describe(), "names": names}
 
 
 def derived_of_fit(fit: ModelRecord) -> dict[str, Any]:
@@ -209,14 +200,9 @@ def derived_of_fit(fit: ModelRecord) -> dict[str, Any]:
     with np.errstate(all="ignore"):
         parts = np.split(coef, len(coef) // fit.spec.d)
         values = np.concatenate([np.asarray(units @ part) for part in parts])
-        sizes = np.concatenate([np.asarray(np.abs(units) @ np.abs(part)) for part in parts])
     by = fit.spec.formula.by
-    derived: dict[str, Any] = {} if by is None else {"level": by.level}
-    if fit.has_roc:
-        place = fit.release.histogram.scale
-        sizes_of_place = abs(place.middle) + place.spread
-        derived["roc"] = sums([place.middle, place.spread], [sizes_of_place] * 2)
-    return {**derived, "user_units": sums(values, sizes)}
+    level = {} if by is None else {"level": by.level}
+    return {**level, "user_units": entries.plain(values)}
 
 
 # -- reading ---------------------------------------------------------------------------------
