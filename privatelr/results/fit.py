@@ -389,7 +389,7 @@ class Fit(Augments, ModelMatrix, FitRecord):
 
         Raises
         ------
-        ArgumentError
+        GuaranteeError
             If diagnostics are requested and the fit has none, as after `privatelr.load`.
 
         Notes

@@ -212,8 +212,7 @@ def predict_interval(
     level = require_number(ArgumentError, "interval", interval, takes, at_least=0.5, at_most=0.9999)
     asked = question.Question(level, mode, target)
     errors = prediction_errors.row_errors(fit.release, asked)
-    found: pd.DataFrame = over_parts(partial(_intervals, fit, errors), fit, data)
-    return found
+    return over_parts(partial(_intervals, fit, errors), fit, data)
 
 
 def _intervals(fit: FitRecord, errors: prediction_errors.RowErrors, data: Any) -> pd.DataFrame:

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,6 @@ from privatelr import page_model
 from privatelr.arguments import refuses, suggests_arguments
 from privatelr.design import level_codes, read_values
 from privatelr.lazy_import import lazy_import
-from privatelr.privacy import Guarantee
 from privatelr.results.answers import named_fits
 from privatelr.results.augment import Augments
 from privatelr.results.fit import Fit
@@ -33,10 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from privatelr.inference import question
-    from privatelr.mechanisms.calibration import Calibration
-    from privatelr.numerics import Loss
     from privatelr.page_model import Piece
-    from privatelr.privacy.accounting import Entry
     from privatelr.results.answers.private_roc import PrivateRoc
     from privatelr.results.pages import card, comparison, forest, sentences, term_plot
     from privatelr.results.pages.card import CardFormat
@@ -86,6 +83,11 @@ def _side_by_side(name: str) -> property:
         return pd.DataFrame({level: getattr(fit, name) for level, fit in strata.items()})
 
     return property(table, doc=f"`Fit.{name}` of each fit: a row per term, a column per level.")
+
+
+def _of_first(name: str) -> Any:
+    """A property of `Fit` for strata, which is the same for each fit."""
+    return property(attrgetter(f"first.{name}"), doc=f"`Fit.{name}`, which is that of each fit.")
 
 
 @refuses(
@@ -156,15 +158,14 @@ class Strata(Augments, Mapping[Any, Fit]):
         """The fit to the first level; what is public is the same in all."""
         return next(iter(self.fits.values()))
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """The guarantee of all fits together, which is that of each of them."""
-        return self.first.guarantee
-
-    @property
-    def entry(self) -> Entry | None:
-        """The entry that a ledger was charged with for all fits; None if none was."""
-        return self.first.entry
+    guarantee = _of_first("guarantee")
+    entry = _of_first("entry")
+    loss = _of_first("loss")
+    calibration = _of_first("calibration")
+    scale = _of_first("scale")
+    has_inference = _of_first("has_inference")
+    has_roc = _of_first("has_roc")
+    has_diagnostics = _of_first("has_diagnostics")
 
     @property
     def nobs(self) -> int:
@@ -218,31 +219,6 @@ class Strata(Augments, Mapping[Any, Fit]):
         assert own is not None
         return self.first.formula.replace(own.label, replace(own, level=None).label)
 
-    @property
-    def loss(self) -> Loss:
-        """The loss that is minimised."""
-        return self.first.loss
-
-    @property
-    def calibration(self) -> Calibration:
-        """The noise and lambda, which are those of each fit."""
-        return self.first.calibration
-
-    @property
-    def scale(self) -> pd.DataFrame | None:
-        """The scale of the columns, which is released once, for the records of all strata."""
-        return self.first.scale
-
-    @property
-    def has_roc(self) -> bool:
-        """Whether a ROC curve was bought with each fit."""
-        return self.first.has_roc
-
-    @property
-    def has_diagnostics(self) -> bool:
-        """Whether the fits have diagnostics."""
-        return self.first.has_diagnostics
-
     def predict(
         self,
         data: Any,
@@ -264,10 +240,8 @@ class Strata(Augments, Mapping[Any, Fit]):
         """
         asked: Any = {"threshold": threshold, "interval": interval, "mode": mode, "target": target}
         of_part = partial(_predicted, self, type, asked, is_dask(data) or is_stream(data))
-        reads = (*self.first.spec.formula.covariates, self.by)
         spec = self.first.spec
-        found: pd.Series[Any] | pd.DataFrame = by_parts(of_part, spec, data, reads)
-        return found
+        return by_parts(of_part, spec, data, (*spec.formula.covariates, self.by))
 
     def plot(self, **options: Any) -> Axes:
         """Draw the coefficients of all strata; see `privatelr.plot_coefficients`."""

@@ -176,7 +176,7 @@ def compare(
     """
     takes = "fits of this package, a list of them, or a mapping from labels to fits"
     named: dict[str, Any] = named_fits(
-        "compare", ModelRecord, takes, fits, others, _numbered, strata=True, classes=True
+        "compare", ModelRecord, takes, fits, others, _numbered, strata=True
     )
     require_choice(ArgumentError, "statistic", statistic, ("std_error", "conf_int"))
     as_odds = False
