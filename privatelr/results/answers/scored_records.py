@@ -186,16 +186,16 @@ def open_data(fit: ModelRecord, data: Any, response: Any, person: Any = None) ->
             "response: a stream of records has the outcomes in a column of its own; leave response "
             "out, with a fit of a formula."
         )
-    if about is not None and (response is None) is not (person is None):
+    is_bare = response is None and not spec.has_names
+    if about is not None and (is_bare or (response is None) is not (person is None)):
         raise ArgumentError(
             "response, person: both are columns of the data, or values beside it, one for each "
             "row; beside a sparse matrix they are values."
         )
-    if response is None and not spec.has_names:
-        values = "response takes" if about is None else "response and person take"
+    if is_bare:
         raise ArgumentError(
-            f"response=None: the fit was of a matrix, beside which {values} the values, one for "
-            "each row."
+            "response=None: the fit was of a matrix, beside which response takes the outcomes, one "
+            "for each row."
         )
     own = formula.covariates
     if response is None:
