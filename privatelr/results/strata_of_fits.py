@@ -19,7 +19,7 @@ import pandas as pd
 from privatelr import page_model
 from privatelr.arguments import refuses, suggests_arguments
 from privatelr.design import level_codes, read_values
-from privatelr.lazy_import import lazy_import
+from privatelr.results import views
 from privatelr.results.answers import named_fits
 from privatelr.results.augment import Augments
 from privatelr.results.fit import Fit
@@ -32,22 +32,11 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from privatelr.inference import question
     from privatelr.page_model import Piece
     from privatelr.results.answers.private_roc import PrivateRoc
-    from privatelr.results.pages import card, comparison, forest, sentences, term_plot
     from privatelr.results.pages.card import CardFormat
     from privatelr.results.pages.comparison import Comparison, Statistic
     from privatelr.results.predict import PredictionType
-    from privatelr.results.release_files import release_file
-else:
-    comparison = lazy_import("privatelr.results.pages.comparison")
-    question = lazy_import("privatelr.inference.question")
-    forest = lazy_import("privatelr.results.pages.forest")
-    term_plot = lazy_import("privatelr.results.pages.term_plot")
-    sentences = lazy_import("privatelr.results.pages.sentences")
-    card = lazy_import("privatelr.results.pages.card")
-    release_file = lazy_import("privatelr.results.release_files.release_file")
 
 
 def _below(tables: Mapping[Any, pd.DataFrame]) -> pd.DataFrame:
@@ -209,7 +198,7 @@ class Strata(Augments, Mapping[Any, Fit]):
     ) -> pd.DataFrame:
         """The same as `contrasts`, by statsmodels' name, with ``alpha`` instead of a level."""
         if alpha is not None:
-            options["level"] = question.level_of(alpha)
+            options["level"] = views.question.level_of(alpha)
         return self.contrasts(hypotheses, **options)
 
     @property
@@ -245,7 +234,7 @@ class Strata(Augments, Mapping[Any, Fit]):
 
     def plot(self, **options: Any) -> Axes:
         """Draw the coefficients of all strata; see `privatelr.plot_coefficients`."""
-        return forest.plot_coefficients(self, **options)
+        return views.forest.plot_coefficients(self, **options)
 
     def plot_term(
         self,
@@ -257,7 +246,7 @@ class Strata(Augments, Mapping[Any, Fit]):
     ) -> Axes:
         """Draw what a variable adds, with a line for each stratum; see `Fit.plot_term`."""
         fits = named_fits.labelled(self)
-        return term_plot.plot_term(fits, term, at=at, level=level, ax=ax)
+        return views.term_plot.plot_term(fits, term, at=at, level=level, ax=ax)
 
     def summary(
         self,
@@ -273,18 +262,18 @@ class Strata(Augments, Mapping[Any, Fit]):
         ``fits["female"].summary()``.
         """
         shown: Any = {"exponentiate": exponentiate, "digits": digits}
-        return comparison.compare(self, statistic=statistic, level=level, **shown)
+        return views.comparison.compare(self, statistic=statistic, level=level, **shown)
 
     def card(self, format: CardFormat = "markdown") -> str:
         """The privacy card of all fits: what is promised of them together, and each one's card."""
-        return card.written(card.pieces_of_strata(self), format)
+        return views.card.written(views.card.pieces_of_strata(self), format)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write all fits to one release file, for `privatelr.load`; see `Fit.save`.
 
         It holds what each fit would write, and is read back as `Strata`.
         """
-        release_file.write_release(self, path, overwrite=overwrite)
+        views.release_file.write_release(self, path, overwrite=overwrite)
 
     def __str__(self) -> str:
         return f"{page_model.as_text(self._head())}\n{self.summary().as_text()}"
@@ -297,8 +286,8 @@ class Strata(Augments, Mapping[Any, Fit]):
 
     def _head(self) -> list[Piece]:
         """The kind of the models, and their formula without a level."""
-        title = f"{sentences.title(self.first)}, a fit for each {self.by}"
-        unseen = sentences.unseen_records(self.first)
+        title = f"{views.sentences.title(self.first)}, a fit for each {self.by}"
+        unseen = views.sentences.unseen_records(self.first)
         return [page_model.Heading(title), page_model.Code(self.formula), "", *unseen]
 
 

@@ -12,7 +12,6 @@ from scipy import special
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, GuaranteeError, require_number, require_whole
 from privatelr.inference import released_roc as roc
-from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms.stages.histogram import (
     HistogramRelease,
     calibrate_histogram,
@@ -23,6 +22,7 @@ from privatelr.page_model import Piece
 from privatelr.privacy import Guarantee
 from privatelr.privacy import to_json as guarantee_to_json
 from privatelr.privacy.accounting import Entry
+from privatelr.results import views
 from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.answers.scored_records import (
     Evaluation,
@@ -36,9 +36,6 @@ from privatelr.types import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privatelr.results.pages import roc_page
-else:
-    roc_page = lazy_import("privatelr.results.pages.roc_page")
 
 RATES = ("sensitivity", "specificity", "positive_predictive_value", "negative_predictive_value")
 _SLOPE_REPLICATES = 40
@@ -327,14 +324,14 @@ class PrivateRoc(PaidAnswer):
 
         See `privatelr.results.pages.roc_page.plot_roc`.
         """
-        return roc_page.plot_roc(self, level=level, ax=ax)
+        return views.roc_page.plot_roc(self, level=level, ax=ax)
 
     def plot_calibration(self, groups: int = 10, *, level: float = 0.95, ax: Any = None) -> Axes:
         """Draw observed shares against predicted probabilities, in as many groups.
 
         See `privatelr.results.pages.roc_page.plot_calibration`.
         """
-        return roc_page.plot_calibration(self, groups, level=level, ax=ax)
+        return views.roc_page.plot_calibration(self, groups, level=level, ax=ax)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: the noisy counts with all that is needed to read them, and the price."""
@@ -354,7 +351,7 @@ class PrivateRoc(PaidAnswer):
 
     def page(self) -> list[Piece]:
         """The pieces of the page that `print` shows."""
-        return roc_page.page_of(self)
+        return views.roc_page.page_of(self)
 
     def __repr__(self) -> str:
         return f"<PrivateRoc of {self.formula!r}, {self.guarantee}>"
