@@ -348,7 +348,7 @@ class NoisyRecord(ModelRecord):
         bounds of every column, and as none of the levels: where many values are missing, means are
         nearer to the middle than those of the complete records, and shares are smaller.
         """
-        return None if self.release.scale is None else views.scale_table.scale_table(self)
+        return None if self.release.scale is None else views.fit_tables.scale_table(self)
 
     @property
     def has_inference(self) -> bool:

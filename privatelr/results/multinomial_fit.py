@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from privatelr.arguments import refuses, suggests_arguments
-from privatelr.errors import ArgumentError, GuaranteeError, require_choice
+from privatelr.errors import GuaranteeError
 from privatelr.numerics.rows import linear_predictor
 from privatelr.numerics.softmax_objective import softmax
 from privatelr.privacy import NonPrivate
@@ -137,11 +137,7 @@ class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
         record of the training data. *Assumed public*: nothing new. *Not covered*: the privacy of
         `data` itself.
         """
-        known = _ALIASES.get(type, type) if isinstance(type, str) else type
-        if known is None:
-            known = _TYPES[0]
-        if known not in _TYPES:
-            require_choice(ArgumentError, "type", type, _TYPES, "", _ALIASES)
+        known = predict.read_type(type, _TYPES, _ALIASES)
         return predict.over_parts(partial(_predicted, self, known), self, data)
 
     def tidy(self) -> pd.DataFrame:

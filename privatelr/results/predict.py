@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, TypeAlias, cast
@@ -303,14 +303,19 @@ def design_rows(fit: ModelRecord, batch: Batch) -> tuple[FloatArray, BoolArray, 
 def _kind(type: Any, fit: ModelRecord) -> str:
     """Read the argument ``type`` as one of this package's names; raises `ArgumentError`."""
     loss, scale = fit.loss, scale_of(fit.loss)
-    if type is None:
-        return scale.predictions[0]
-    known = scale.aliases.get(type, type) if isinstance(type, str) else type
     why = f"; R's names of them are {', '.join(map(repr, scale.aliases))}"
     if loss.probability is None and type in ("probabilities", "prob"):
         why = f"; a {loss.title} has no probabilities, and dplr fits a model that has"
     elif loss.probability is None and type == "link":
         why = "; margins are the linear predictor"
-    if known not in scale.predictions:
-        require_choice(ArgumentError, "type", type, scale.predictions, why, scale.aliases)
-    return str(known)
+    return read_type(type, scale.predictions, scale.aliases, why)
+
+
+def read_type(
+    type: Any, predictions: Sequence[str], aliases: Mapping[str, str], why: str = ""
+) -> str:
+    """Read a type of prediction, the first by default; raises `ArgumentError`."""
+    known = aliases.get(type, type) if isinstance(type, str) else type
+    if known is not None and known not in predictions:
+        require_choice(ArgumentError, "type", type, tuple(predictions), why, aliases)
+    return predictions[0] if known is None else str(known)

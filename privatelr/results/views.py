@@ -9,7 +9,7 @@ from privatelr.lazy_import import lazy_import
 if TYPE_CHECKING:
     from privatelr import inference
     from privatelr.inference import prediction_errors, question
-    from privatelr.results import fit_kind, fit_tables, odds_ratios, scale_table
+    from privatelr.results import fit_kind, fit_tables, odds_ratios
     from privatelr.results.answers import private_roc, scored_records
     from privatelr.results.pages import (
         card,
@@ -28,7 +28,6 @@ else:
     fit_kind = lazy_import("privatelr.results.fit_kind")
     fit_tables = lazy_import("privatelr.results.fit_tables")
     odds_ratios = lazy_import("privatelr.results.odds_ratios")
-    scale_table = lazy_import("privatelr.results.scale_table")
     private_roc = lazy_import("privatelr.results.answers.private_roc")
     scored_records = lazy_import("privatelr.results.answers.scored_records")
     card = lazy_import("privatelr.results.pages.card")

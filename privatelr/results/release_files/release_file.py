@@ -182,7 +182,7 @@ def _require_derived(value: dict[str, Any], release: Any) -> None:
         raise ReleaseFileError("a number of the file is not written as this version writes it")
 
 
-def _read_loss(entry: LossEntry) -> Any:
+def read_objective(entry: LossEntry) -> Any:
     """The loss of a fit, or what stands in its place in another kind of fit."""
     name = str(entry.get("name")) if isinstance(entry, dict) else entry
     objectives = [kind.objectives[name] for kind in kinds().values() if name in kind.objectives]
@@ -201,8 +201,8 @@ def kinds() -> dict[str, Kind]:
 
 _KINDS = {
     "fit": fit_file.FIT,
-    "roc": answer_file.curve_kind(_read_loss),
-    "choice": answer_file.choice_kind(release_document, restore),
+    "roc": answer_file.ROC,
+    "choice": answer_file.CHOICE,
     "bounds": answer_file.BOUNDS,
     "levels": answer_file.LEVELS,
 }
