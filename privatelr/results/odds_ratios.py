@@ -16,9 +16,6 @@ _LONGEST_SPAN = 200
 """Up to this range, such as of ages, an odds ratio is of one unit."""
 _ROUNDING = 1e-9
 _MOST_ODDS = 1e308
-_MOST_PLACES, _SMALL, _LARGE = 6, 1e-4, 1e5
-"""An odds ratio has at most this number of decimals, and is written without a power of ten between
-these two sizes."""
 
 
 def require_odds(fit: ModelRecord, asked: str = "odds_ratios") -> None:
@@ -90,25 +87,6 @@ def units_of(divisor: float) -> str:
 def with_unit(name: str, divisor: float) -> str:
     """The name of a row, with the number of its units if that is not one."""
     return name if divisor == 1 else f"{name} (per {units_of(divisor)})"
-
-
-# -- numbers -----------------------------------------------------------------------------------
-
-
-def odds_figures(odds: FloatArray, sd: FloatArray) -> list[str]:
-    """Odds ratios ``(m,)`` as text, with two digits or more of their error and of their own."""
-    shown = []
-    for value, error in zip(odds.tolist(), sd.tolist(), strict=True):
-        places = 3
-        if math.isfinite(error) and error > 0:
-            places = min(max(1 - math.floor(math.log10(error)), 0), _MOST_PLACES)
-        if math.isnan(value) or (text := beyond(value)):
-            shown.append("" if math.isnan(value) else text)
-        elif not _SMALL <= value < _LARGE:
-            shown.append(f"{value:.2e}")
-        else:
-            shown.append(f"{value:.{max(places, 1 - math.floor(math.log10(value)))}f}")
-    return shown
 
 
 def beyond(odds: float) -> str:

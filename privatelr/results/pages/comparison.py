@@ -39,7 +39,7 @@ from privatelr.results import fit_tables, odds_ratios
 from privatelr.results.answers.named_fits import named_fits
 from privatelr.results.fit_record import ModelRecord, NoisyRecord
 from privatelr.results.fit_tables import infer_coefficients
-from privatelr.results.pages.coefficient_table import figures
+from privatelr.results.pages.coefficient_table import figures, odds_figures
 from privatelr.results.pages.error_notes import lacks_errors
 from privatelr.results.pages.sentences import sentences_of_paid
 from privatelr.types import FloatArray
@@ -453,10 +453,7 @@ def _two_rows(
     estimate, sd, low, high, expected, limit = numbers.T
     error = np.fmax(sd, np.where(np.isnan(expected), limit, expected))
     if as_odds:
-        with np.errstate(all="ignore"):
-            odds = np.exp([estimate, low, high])
-            around = odds[0] * error
-        estimates, lows, highs = (_odds(values, around, digits) for values in odds)
+        estimates, lows, highs = (_odds(logs, error, digits) for logs in (estimate, low, high))
         errors, limits = _figures(error, digits), _figures(limit, digits)
     else:  # the same number of decimals in all numbers of a term
         shown = _figures(np.concatenate([estimate, low, high, error, limit]), digits)
@@ -483,11 +480,13 @@ def _figures(values: FloatArray, digits: int | None) -> list[str]:
     return [_fixed(value, digits) for value in values.tolist()]
 
 
-def _odds(odds: FloatArray, error: FloatArray, digits: int | None) -> list[str]:
-    """Odds ratios, none of which is written as zero or as infinity."""
+def _odds(logs: FloatArray, error: FloatArray, digits: int | None) -> list[str]:
+    """Odds ratios with this many decimals, none of which is written as zero or as infinity."""
     if digits is None:
-        return odds_ratios.odds_figures(odds, error)
-    return [odds_ratios.beyond(value) or _fixed(value, digits) for value in odds.tolist()]
+        return odds_figures(logs, error)
+    with np.errstate(all="ignore"):
+        odds = np.exp(logs).tolist()
+    return [odds_ratios.beyond(value) or _fixed(value, digits) for value in odds]
 
 
 def _fixed(value: float, digits: int) -> str:
