@@ -22,7 +22,9 @@ them, or up to two thirds with inference."""
 LONGEST_WHOLE = 18
 """An integer has at most this number of characters."""
 CLOSE = 1e-9
-"""Two numbers with at most this relative difference count as the same."""
+"""Two numbers with at most this relative difference count as the same, where they may differ."""
+_ROUNDED = ("derived", "events")
+"""Entries of these names follow from others, and another machine may round them otherwise."""
 
 
 def parse(data: bytes) -> Any:
@@ -144,7 +146,8 @@ def require_same(
     """
     if isinstance(given, dict) and isinstance(expected, dict) and given.keys() == expected.keys():
         for name, value in expected.items():
-            require_same(given[name], value, f"{where}.{name}".removeprefix("."), close=close)
+            bound = CLOSE if name in _ROUNDED else close
+            require_same(given[name], value, f"{where}.{name}".removeprefix("."), close=bound)
     elif isinstance(given, list) and isinstance(expected, list) and len(given) == len(expected):
         size = max((abs(value) for value in expected if isinstance(value, float)), default=0.0)
         for index, (item, value) in enumerate(zip(given, expected, strict=True)):
