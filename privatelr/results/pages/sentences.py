@@ -321,6 +321,9 @@ def details_of_noise(fit: NoisyRecord) -> Facts:
     constant = "no intercept" if intercept is None else f"intercept {intercept:g}"
     width = f"d = {count_of(problem.d, 'column')}, {constant}"
     facts = [("Design", f"{width}, no row longer than R = {problem.radius:.6g}")]
+    if problem.is_multinomial:
+        words = f"softmax of {problem.classes} classes, each with coefficients for all columns"
+        facts.append(("Loss", words))
     if noise.scale > 0:
         place = "objective" if calibration.placement == "objective" else "minimiser"
         covers = f"{shield.title}, scale {shield.scale:.6g}, which covers the approximate minimum"
