@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from privatelr.inference import Inference, evidence_of, quality
+from privatelr.inference import Guesses, Inference, evidence_of, quality
 from privatelr.inference.noisy_moments import Quality
 from privatelr.inference.unresolved_columns import HIDDEN, thin_numbers
 from privatelr.page_model import Table
@@ -64,9 +64,12 @@ def notes_without_errors(fit: FitRecord, table: Table) -> tuple[list[str], list[
 def _forecast(fit: FitRecord) -> str:
     """How the expected noise was worked out."""
     source = "public guesses" if fit.release.scale is None else "the released scale and guesses"
+    usual = Guesses()
+    guessed = f"balance={usual.balance:g}, c_index={usual.c_index:g}"
+    guessed += f", correlation={usual.correlation:g}"
     return (
-        f"a forecast of what the noise adds, by {source} as in privatelr.plan. It is more where "
-        "columns go together or classes are far apart."
+        f"a forecast of what the noise adds, by {source} as in privatelr.plan ({guessed}). It is "
+        "more where columns go together or classes are far apart."
     )
 
 
