@@ -411,7 +411,7 @@ WRONG = [
     ((*DESIGN, "variables", 1, "bounds"), [4.0, 9.0], "derived"),
     ((*DESIGN, "variables", 1, "bounds"), [8.0, 4.0], "lo < hi"),
     ((*DESIGN, "variables", 1, "bounds"), [4.0], "bounds"),
-    ((*DESIGN, "variables", 1, "kind"), "text", "derived"),
+    ((*DESIGN, "variables", 1, "kind"), "text", "kind is .text."),
     ((*DESIGN, "variables", 0, "levels"), ["setosa", None], "levels\\[1\\]"),
     ((*DESIGN, "variables", 0, "levels"), ["a", "b"], "not one of its levels"),
     ((*DESIGN, "variables"), longer, "columns that the formula reads"),
