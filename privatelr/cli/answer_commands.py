@@ -43,9 +43,7 @@ from privatelr.mechanisms.candidate_choice import ScoreName
 from privatelr.plot_style import require_plot
 from privatelr.privacy import ZCDP, Guarantee, neighbours_about, to_json
 from privatelr.privacy.accounting import NAMED
-from privatelr.results.answers.paid_answer import PaidAnswer
-from privatelr.results.release_files import charge_of, hash_in, load_with_hash
-from privatelr.results.strata_of_fits import Strata
+from privatelr.results.release_files import hash_in, load_with_hash
 
 if TYPE_CHECKING:
     from privatelr.planning import suggestions
@@ -276,7 +274,7 @@ def _deliver(
     """Write and print the schema; it is paid for, so it is printed even if it cannot be written."""
     lines = (f"# {_printable(line)}".rstrip() for line in str(released).splitlines())
     schema = "\n".join([*lines, declarations.schema_text(**study)])
-    page, entry = schema.removesuffix("\n"), charge_of(released)
+    page, entry = schema.removesuffix("\n"), released.entry
     if written.json:
         shown = {**study, "guarantee": to_json(released.guarantee)}
         page = as_json(shown)
@@ -347,10 +345,10 @@ def roc(
         for option in given(asked, *vars(asked)):
             raise ArgumentError(f"--{option}: it takes a table whose records are scored.")
         saved, _ = load_with_hash(model)
-        if isinstance(saved, declarations.ReleasedDeclaration):
+        if hasattr(saved, "declared"):
             raise ArgumentError(f"{model!r} declares columns: roc takes what is about a model.")
-        answer = saved if isinstance(saved, PaidAnswer) else _one_fit(model, "roc").roc
-        if plot is not None and not isinstance(answer, private_roc.PrivateRoc):
+        answer = saved if hasattr(saved, "page") else _one_fit(model, "roc").roc
+        if plot is not None and not hasattr(answer, "plot"):
             raise ArgumentError(f"--plot: it draws a curve, and {model!r} has none.")
         return _show(answer, written, plot)
     files.require_place(written.out, written.force)  # before a budget is spent
@@ -441,7 +439,7 @@ def _labels(paths: Sequence[str]) -> list[str]:
 
 def _one_fit(path: str, command: str) -> Any:
     model, _ = files.read_model(path)
-    if isinstance(model, Strata):
+    if hasattr(model, "fits"):
         takes = "fits that are not strata" if command == "choose" else "one fit"
         raise ArgumentError(
             f"{path!r} has a fit for each level of {model.by}: {command} takes {takes}."
@@ -452,7 +450,7 @@ def _one_fit(path: str, command: str) -> Any:
 def _show(answer: Any, written: Written, plot: str | None = None) -> int:
     """Write, print and draw an answer, which is paid for, so that one failure stops no other."""
     page = in_shell(answer)
-    if written.json and isinstance(answer, private_roc.PrivateRoc):
+    if written.json and hasattr(answer, "curve"):
         curve = answer.curve.to_dict(orient="list")
         numbers = {"numbers": answer.tidy().to_dict(orient="records"), "curve": curve}
         numbers |= answer.to_dict()
@@ -460,7 +458,7 @@ def _show(answer: Any, written: Written, plot: str | None = None) -> int:
     elif written.json:
         page = files.content_of(answer).decode().removesuffix("\n")
     try:
-        files.deliver_paid(page, partial(files.content_of, answer), written, charge_of(answer))
+        files.deliver_paid(page, partial(files.content_of, answer), written, answer.entry)
     finally:
         if plot is not None:
             files.save_picture(answer.plot, plot, (5.0, 5.0))
@@ -489,14 +487,10 @@ def compare(*models: str, written: Written = Written()) -> int:
     read: dict[str, Any] = {}
     for path, label in zip(models, _labels(models), strict=True):
         model, content = files.read_model(path)
-        saved = read.setdefault(content, model)  # one release costs once
-        if isinstance(saved, Strata):
-            fits |= {f"{label}, {stratum}": own for stratum, own in saved.items()}
-        else:
-            fits[label] = saved
+        fits[label] = read.setdefault(content, model)  # one release costs once
     table = comparison.compare(fits)
     if written.json:
-        columns = zip(fits, zip(*table.facts.cells, strict=True), strict=True)
+        columns = zip(table.facts.headers, zip(*table.facts.cells, strict=True), strict=True)
         told = {
             "terms": table.to_frame().to_dict(orient="records"),
             "facts": {

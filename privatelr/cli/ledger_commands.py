@@ -25,7 +25,7 @@ from privatelr.privacy.accounting import (
     ledger_page,
 )
 from privatelr.privacy.accounting.ledger_store import Charge
-from privatelr.results.release_files import charge_of, load_with_hash
+from privatelr.results.release_files import load_with_hash
 
 
 def ledger_of(charge: LedgerOptions) -> dict[str, Any]:
@@ -176,7 +176,7 @@ _NOTE_IT = (
 
 def _strange(ledger: Ledger, path: str, model: Any, digest: str) -> Iterator[str]:
     """Say that a ledger does not have the charge of a model, or has it for another model."""
-    entry = charge_of(model)
+    entry = model.entry
     if entry is None or not ledger.knows(entry):
         yield (
             f"{path!r}: the ledger does not have its charge as it was; the model was charged "

@@ -55,10 +55,8 @@ from privatelr.numerics import ThresholdRule, find_hinge
 from privatelr.privacy import REPLACE_PERSON, ZCDP
 from privatelr.privacy.accounting import of_public_data
 from privatelr.results import DataCheck, PredictionType
-from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.pages.card import CardFormat
-from privatelr.results.release_files import charge_of, file_bytes, load
-from privatelr.results.strata_of_fits import Strata
+from privatelr.results.release_files import file_bytes, load
 from privatelr.selection.choices import read_roc_share
 
 if TYPE_CHECKING:
@@ -204,9 +202,7 @@ def fit(
     with seed_said(seed):
         fitted = _fitter(chosen)(whole, frame, **arguments, **declarations, seed=seed)
     content = partial(files.content_of, fitted)
-    files.deliver_paid(
-        in_shell(fitted), content, written, charge_of(fitted), prints_file=written.json
-    )
+    files.deliver_paid(in_shell(fitted), content, written, fitted.entry, prints_file=written.json)
     return DONE
 
 
@@ -400,9 +396,10 @@ def predict(
     require_data(data)
     files.require_place(written.out, written.force)
     fitted, _ = files.read_model(model)
-    first, strata = (fitted.first, (fitted.by,)) if isinstance(fitted, Strata) else (fitted, ())
+    first = getattr(fitted, "first", fitted)  # of strata, which share their declarations
     spec = first.spec
-    variables, reads = spec.variables, (*spec.formula.covariates, *strata)
+    variables, reads = spec.variables, spec.formula.covariates
+    reads = reads if first is fitted else (*reads, fitted.by)
     with open_table(data, **vars(text)) as table:
         wanted = {
             name: reading_of_variable(variables[name]) for name in reads if name in table.names
@@ -410,7 +407,7 @@ def predict(
         # a model without covariates still needs the number of records
         frame, _ = table.read(wanted or {table.names[0]: "numbers"})
     asked = {} if threshold is None else {"threshold": threshold}
-    if asked and isinstance(fitted, MultinomialFit):
+    if asked and spec.response.kind == "classes":
         raise ArgumentError("--threshold: the most probable of several classes has none.")
     predicted = fitted.predict(frame, type, **asked)
     if asked and predicted.name != "class":

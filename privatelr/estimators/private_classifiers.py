@@ -42,7 +42,6 @@ from privatelr.model import dplr, dpmultinom, dpsvm
 from privatelr.privacy import Guarantee, void
 from privatelr.privacy.accounting import AnyLedger, charge
 from privatelr.results.fit_record import in_user_units
-from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.sources import LevelsLike, declare_schema, name_of_values
 from privatelr.types import FloatArray
 
@@ -338,14 +337,13 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _link_of(fit: Any) -> str:
-    if isinstance(fit, MultinomialFit) or fit.loss.probability is not None:
-        return "link"
-    return "margins"
+    is_margin = fit.loss.probability is None and fit.spec.response.kind != "classes"
+    return "margins" if is_margin else "link"
 
 
 def _coefficients(fit: Any) -> tuple[FloatArray, FloatArray]:
     """Intercepts ``(K,)`` and coefficients ``(K, p)`` of `decision_function`; K is 1 for two."""
-    if isinstance(fit, MultinomialFit):
+    if fit.spec.response.kind == "classes":
         against = np.vstack([np.zeros(len(fit.coef)), fit.coef.to_numpy().T])
     else:
         against = in_user_units(fit).reshape(1, -1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from abc import abstractmethod
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, Literal, TypeVar, cast
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import listed
@@ -31,14 +31,39 @@ class ReleasedDeclaration(PaidAnswer, Mapping[str, Declared]):
 
     __slots__ = ()
 
-    @abstractmethod
-    def to_toml(self) -> str:
-        """What was released, as a schema file, which `load_schema` and ``--schema`` read."""
+    kind: ClassVar[Literal["bounds", "levels"]]
+    guarantee: Guarantee
+    identifier: str
 
     @property
     @abstractmethod
+    def declared(self) -> Mapping[str, tuple[Any, ...]]:
+        """What was released of each column, as plain values."""
+
+    @property
+    @abstractmethod
+    def nobs(self) -> int:
+        """Number of records, or of persons; it is public."""
+
+    @property
     def payment(self) -> Payment:
         """What a fit that uses any of it says of its price."""
+        columns = tuple(self.declared)
+        return Payment(self.kind, columns, self.nobs, self.guarantee, self.identifier)
+
+    def to_toml(self) -> str:
+        """What was released, as a schema file, which `load_schema` and ``--schema`` read."""
+        declared: Any = {self.kind: self}
+        return schema_text(**declared)
+
+    def __getitem__(self, name: str) -> Declared:
+        return cast("Declared", PaidFor.by(self.payment, self.declared[name]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.declared)
+
+    def __len__(self) -> int:
+        return len(self.declared)
 
     def changed(self, name: str, values: Iterable[Any]) -> tuple[Any, ...]:
         """Values of one's own for a column, which carry the price of this release.
@@ -103,28 +128,17 @@ class SuggestedBounds(ReleasedDeclaration[Range]):
     guarantee: Guarantee
     entry: Entry | None = None
     identifier: str = field(default_factory=draw_identifier)
-    payment: Payment = field(init=False)
+    kind = "bounds"
 
-    def __post_init__(self) -> None:
-        made = tuple(self.ranges), self.calibration.n, self.guarantee, self.identifier
-        object.__setattr__(self, "payment", Payment("bounds", *made))
-
-    def __getitem__(self, name: str) -> Range:
-        return cast("Range", PaidFor.by(self.payment, self.ranges[name]))
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.ranges)
-
-    def __len__(self) -> int:
-        return len(self.ranges)
+    @property
+    def declared(self) -> Mapping[str, Range]:
+        """The suggested ranges, as plain values."""
+        return self.ranges
 
     @property
     def nobs(self) -> int:
         """Number of records, or of persons; it is public."""
         return self.calibration.n
-
-    def to_toml(self) -> str:
-        return schema_text(bounds=self)
 
     def page(self) -> list[Piece]:
         """The pieces of the page that `print` shows."""
@@ -183,28 +197,17 @@ class ReleasedLevels(ReleasedDeclaration[tuple[Hashable, ...]]):
     guarantee: Guarantee
     entry: Entry | None = None
     identifier: str = field(default_factory=draw_identifier)
-    payment: Payment = field(init=False)
+    kind = "levels"
 
-    def __post_init__(self) -> None:
-        made = (self.column,), self.n, self.guarantee, self.identifier
-        object.__setattr__(self, "payment", Payment("levels", *made))
-
-    def __getitem__(self, name: str) -> tuple[Hashable, ...]:
-        return PaidFor.by(self.payment, {self.column: self.found}[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter((self.column,))
-
-    def __len__(self) -> int:
-        return 1
+    @property
+    def declared(self) -> Mapping[str, tuple[Hashable, ...]]:
+        """The levels of the one column, as plain values."""
+        return {self.column: self.found}
 
     @property
     def nobs(self) -> int:
         """Number of records, or of persons; it is public."""
         return self.n
-
-    def to_toml(self) -> str:
-        return schema_text(levels=self)
 
     def page(self) -> list[Piece]:
         """The pieces of the page that `print` shows."""
@@ -229,23 +232,13 @@ def whose(about: Neighbours) -> str:
     return "persons" if about is REPLACE_PERSON else "records"
 
 
-def schema_text(
-    bounds: Mapping[str, Iterable[float]] | None = None,
-    levels: Mapping[str, Iterable[Hashable]] | None = None,
-    **others: Any,
-) -> str:
-    """Return declarations as a schema file in TOML; `others` are ``row_norm`` and the like."""
-    tables = {name: value for name, value in others.items() if isinstance(value, Mapping)}
-    lines = [f"{name} = {_plain(value)}" for name, value in others.items() if name not in tables]
-    for title, declared in (("bounds", bounds), ("levels", levels)):
-        lines += [f"[{title}]"] if declared else []
-        for name, values in (declared or {}).items():
-            lines.append(f"{_quoted(name)} = [{', '.join(map(_plain, values))}]")
+def schema_text(**declared: Any) -> str:
+    """Return declarations as a schema file in TOML: ``bounds``, ``levels``, ``row_norm``."""
+    tables = {name: value for name, value in declared.items() if isinstance(value, Mapping)}
+    lines = [f"{name} = {_plain(value)}" for name, value in declared.items() if name not in tables]
     for title, table in tables.items():
-        lines += [
-            f"[{title}]",
-            *(f"{_quoted(name)} = {_plain(value)}" for name, value in table.items()),
-        ]
+        values = [f"{_quoted(name)} = {_plain(value)}" for name, value in table.items()]
+        lines += [f"[{title}]", *values] if values else []
     return "\n".join([*lines, ""])
 
 
@@ -263,6 +256,8 @@ def _plain(value: Any) -> str:
     if isinstance(value, Mapping):
         pairs = (f"{_quoted(name)} = {_plain(one)}" for name, one in value.items())
         return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, Sequence):
+        return f"[{', '.join(map(_plain, value))}]"
     whole = isinstance(value, float) and value.is_integer() and abs(value) < 1e15
     return repr(int(value) if whole else value)
 

@@ -9,6 +9,7 @@ accept have the same meaning.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise, permutations
@@ -129,35 +130,38 @@ def _written(text: str, known: Vocabulary) -> list[Written]:
     A text that is nothing but a name, as in ``coef.index``, needs no backticks.
     """
     names = [*known.names, *known.terms]
-    for name in (name for name in (text, text.strip()) if name in names):
-        return [(text, Token("quoted", name))]
+    if text.strip() in names:
+        return [(text, Token("quoted", text.strip()))]
     # names of some forms are recognised without backticks; the longest are tried first
-    bare = {name: _pattern(name) for name in names if _is_plain(name)}
-    if INTERCEPT in names and "Intercept" not in names:
-        bare["Intercept"] = "Intercept"
-    alternatives = [bare[name] + _AFTER for name in sorted(bare, key=len, reverse=True)]
-    pattern = "|".join([f"(?P<name>{'|'.join(alternatives) or '(?!)'})", *_OTHERS])
+    often = Counter(map(_squeezed, names))
+    bare = {_squeezed(name): name for name in names if _is_plain(name)}
+    bare = {squeezed: name for squeezed, name in bare.items() if often[squeezed] == 1}
+    if INTERCEPT in names:
+        bare.setdefault("Intercept", INTERCEPT)
+    longest = sorted(bare, key=len, reverse=True)
+    spellings = [_pattern(word if word == "Intercept" else bare[word]) for word in longest]
+    alternatives = "|".join(spelling + _AFTER for spelling in spellings) or "(?!)"
     found: list[Written] = []
-    for match in re.finditer(pattern, text):
-        word = match[0]
-        match match.lastgroup:
-            case "name":
-                found.append((word, Token("quoted", _meant(word, names, text))))
-            case "quoted":
-                if word[1:-1] not in names:
-                    _refuse_name(word[1:-1], known)
-                found.append((word, Token("quoted", word[1:-1])))
-            case "word" if re.match(r"[^\W\d]", word):
-                _refuse_name(word, known)
-            case "word":
-                _refuse_text(word, text)
-            case "space":
-                found.append((word, None))
-            case "number":
-                found.append((word, Token("number", word)))
-            case _:
-                found.append((word, Token("operator", word[0])))
+    for match in re.finditer("|".join([f"(?P<name>{alternatives})", *_OTHERS]), text):
+        word, kind, token = match[0], match.lastgroup, None
+        if kind == "name":
+            token = Token("quoted", bare[_squeezed(word)])
+        elif kind == "quoted" and word[1:-1] in names:
+            token = Token("quoted", word[1:-1])
+        elif kind == "quoted" or (kind == "word" and re.match(r"[^\W\d]", word)):
+            _refuse_name(word.strip("`"), known)
+        elif kind == "word":
+            _refuse_text(word, text)
+        elif kind == "number":
+            token = Token("number", word)
+        elif kind != "space":
+            token = Token("operator", word[0])
+        found.append((word, token))
     return found
+
+
+def _squeezed(text: str) -> str:
+    return re.sub(r"\s", "", text)
 
 
 def _pattern(name: str) -> str:
@@ -184,26 +188,9 @@ def _is_plain(name: str) -> bool:
     return bool(re.fullmatch(r"[\w.:]*", outside)) and name.strip() == name != ""
 
 
-def _meant(written: str, names: Sequence[str], text: str) -> str:
-    """The name that equals this text up to spaces; raises `ArgumentError` if there are several."""
-    if written in names:
-        return written
-    if written == "Intercept":
-        return INTERCEPT
-    found = [name for name in names if re.sub(r"\s", "", name) == re.sub(r"\s", "", written)]
-    if len(found) != 1:
-        raise ArgumentError(
-            f"hypotheses={show(text)}: {show(written)} may be {' or '.join(found)}; write it in "
-            "backticks."
-        )
-    return found[0]
-
-
 def _refuse_name(word: str, known: Vocabulary) -> NoReturn:
-    alone = {tuple(sorted(name.split(":"))) for name in known.names}
-    terms = {tuple(sorted(label.split(":"))): label for label in reversed([*known.terms])}
-    others = [label for factors, label in terms.items() if factors not in alone][::-1]
-    more = f", and the terms {listed(others)}" if others else ""
+    terms = {frozenset(label.split(":")): label for label in reversed([*known.terms])}
+    more = f", and the terms {listed([*terms.values()][::-1])}" if terms else ""
     near = nearest(word, [*known.names, *known.terms])
     close = None if near is None else repr(near) if _is_plain(near) else f"`{near}` in backticks"
     raise ArgumentError(

@@ -12,8 +12,7 @@ import pandas as pd
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError
-from privatelr.lazy_import import lazy_import
-from privatelr.results import predict
+from privatelr.results import predict, views
 from privatelr.results.augment import Augments, ModelMatrix
 from privatelr.results.fit_record import FitRecord
 from privatelr.results.predict import PredictionType
@@ -21,16 +20,8 @@ from privatelr.results.predict import PredictionType
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privatelr.inference import question
-    from privatelr.results import fit_tables
-    from privatelr.results.fit_tables import DevianceTest, WaldTest
-    from privatelr.results.pages import forest, summary
+    from privatelr.results.fit_tables import EquationTest
     from privatelr.results.pages.summary import FitSummary
-else:
-    question = lazy_import("privatelr.inference.question")
-    fit_tables = lazy_import("privatelr.results.fit_tables")
-    forest = lazy_import("privatelr.results.pages.forest")
-    summary = lazy_import("privatelr.results.pages.summary")
 
 
 @suggests_arguments
@@ -70,12 +61,12 @@ class Fit(Augments, ModelMatrix, FitRecord):
     @property
     def bse(self) -> pd.Series[float]:
         """Standard errors of `tidy`, NaN where the error is far from normal."""
-        return self._named(fit_tables.infer_coefficients(self).std_error, "bse")
+        return self._named(views.fit_tables.infer_coefficients(self).std_error, "bse")
 
     @property
     def zvalues(self) -> pd.Series[float]:
         """The ratios of the estimates of `tidy` to `bse`."""
-        return self._named(fit_tables.infer_coefficients(self).z, "zvalues")
+        return self._named(views.fit_tables.infer_coefficients(self).z, "zvalues")
 
     @property
     def tvalues(self) -> pd.Series[float]:
@@ -85,7 +76,7 @@ class Fit(Augments, ModelMatrix, FitRecord):
     @property
     def pvalues(self) -> pd.Series[float]:
         """Two-sided p-values of the hypotheses that a coefficient is 0, by the law of its error."""
-        return self._named(fit_tables.infer_coefficients(self).p_value, "pvalues")
+        return self._named(views.fit_tables.infer_coefficients(self).p_value, "pvalues")
 
     def conf_int(
         self,
@@ -109,9 +100,9 @@ class Fit(Augments, ModelMatrix, FitRecord):
         cols
             Names or positions of the coefficients to show; by default all.
         """
-        level = question.level_of(alpha)
-        asked = question.Question(level, mode, target, method, simultaneous, covariates)
-        return fit_tables.intervals(self, asked, "cols", cols)
+        level = views.question.level_of(alpha)
+        asked = views.question.Question(level, mode, target, method, simultaneous, covariates)
+        return views.fit_tables.intervals(self, asked, "cols", cols)
 
     def confint(
         self,
@@ -135,15 +126,15 @@ class Fit(Augments, ModelMatrix, FitRecord):
         parm
             Names or positions of the coefficients to show, by R's name; by default all.
         """
-        asked = question.Question(level, mode, target, method, simultaneous, covariates)
-        return fit_tables.intervals(self, asked, "parm", parm)
+        asked = views.question.Question(level, mode, target, method, simultaneous, covariates)
+        return views.fit_tables.intervals(self, asked, "parm", parm)
 
     def vcov(self, *, mode: str | None = None, target: str | None = None) -> pd.DataFrame:
         """Covariance of the coefficients, whose diagonal holds the squares of `bse`.
 
         In the conservative mode correlations are those of the posterior mode; see `contrasts`.
         """
-        return fit_tables.covariances(self, question.Question(mode=mode, target=target))
+        return views.fit_tables.covariances(self, views.question.Question(mode=mode, target=target))
 
     def cov_params(self, *, mode: str | None = None, target: str | None = None) -> pd.DataFrame:
         """The same as `vcov`, by statsmodels' name."""
@@ -151,7 +142,7 @@ class Fit(Augments, ModelMatrix, FitRecord):
 
     def wald_test(
         self, hypotheses: Any, *, mode: str | None = None, target: str | None = None
-    ) -> WaldTest:
+    ) -> EquationTest:
         """Test several equations about the coefficients together.
 
         Parameters
@@ -168,14 +159,17 @@ class Fit(Augments, ModelMatrix, FitRecord):
 
         Returns
         -------
-        WaldTest
+        EquationTest
             It prints as a sentence, and has ``statistic``, ``df`` and ``p_value``.
         """
-        return fit_tables.wald_test(self, hypotheses, mode=mode, target=target)
+        asked: Any = {"mode": mode, "target": target}
+        return views.fit_tables.tested(
+            self, hypotheses, views.inference.joint_test, "Wald test", **asked
+        )
 
     def deviance_test(
         self, hypotheses: Any, *, mode: str | None = None, target: str | None = None
-    ) -> DevianceTest:
+    ) -> EquationTest:
         """Test the model against a smaller one, in which all equations hold; as in `wald_test`.
 
         The statistic is a quadratic approximation of the deviance difference at the released
@@ -183,7 +177,8 @@ class Fit(Augments, ModelMatrix, FitRecord):
         under noise and sampling error, not by a chi-square. It weighs coefficients by curvature
         alone, so that the noise of a rare level drowns the others; `wald_test` finds more there.
         """
-        return fit_tables.deviance_test(self, hypotheses, mode=mode, target=target)
+        test, title = views.inference.deviance_test, "Approximate deviance test"
+        return views.fit_tables.tested(self, hypotheses, test, title, mode=mode, target=target)
 
     def anova(
         self, *, test: str = "deviance", mode: str | None = None, target: str | None = None
@@ -194,7 +189,7 @@ class Fit(Augments, ModelMatrix, FitRecord):
         has a p-value below .05. Each term is given all others, as in a table of type III, so that
         rows depend on the coding of factors, and do not add up; see ``attrs``.
         """
-        return fit_tables.anova(self, test=test, mode=mode, target=target)
+        return views.fit_tables.anova(self, test=test, mode=mode, target=target)
 
     def contrasts(
         self,
@@ -226,15 +221,15 @@ class Fit(Augments, ModelMatrix, FitRecord):
             One row per combination: estimate, null_value, std_error with its three parts,
             statistic, p_value, conf_low, conf_high.
         """
-        asked = question.Question(level, mode, target, method, simultaneous, covariates)
-        return fit_tables.contrasts(self, hypotheses, asked)
+        asked = views.question.Question(level, mode, target, method, simultaneous, covariates)
+        return views.fit_tables.contrasts(self, hypotheses, asked)
 
     def t_test(
         self, hypotheses: Any, *, alpha: float | None = None, **options: Any
     ) -> pd.DataFrame:
         """The same as `contrasts`, by statsmodels' name, with ``alpha`` instead of a level."""
         if alpha is not None:
-            options["level"] = question.level_of(alpha)
+            options["level"] = views.question.level_of(alpha)
         return self.contrasts(hypotheses, **options)
 
     def tidy(
@@ -275,16 +270,16 @@ class Fit(Augments, ModelMatrix, FitRecord):
             they are term, estimate, `privacy_sd_expected` and `privacy_sd_limit`, with ``_log`` for
             odds ratios.
         """
-        level = question.read_level(conf_level, "conf_level")
-        asked = question.Question(level, mode, target, simultaneous=simultaneous)
-        return fit_tables.tidy(self, asked, conf_int=conf_int, exponentiate=exponentiate)
+        level = views.question.read_level(conf_level, "conf_level")
+        asked = views.question.Question(level, mode, target, simultaneous=simultaneous)
+        return views.fit_tables.tidy(self, asked, conf_int=conf_int, exponentiate=exponentiate)
 
     def plot(self, **options: Any) -> Axes:
         """Draw the coefficients with their intervals, or the estimates if there are no intervals.
 
         See `privatelr.plot_coefficients` for the options.
         """
-        return forest.plot_coefficients(self, **options)
+        return views.forest.plot_coefficients(self, **options)
 
     def predict(
         self,
@@ -355,7 +350,7 @@ class Fit(Augments, ModelMatrix, FitRecord):
         ``inference`` is the mode of the intervals. It is empty if inference was not requested, and
         so are noise_to_signal and relative_bias.
         """
-        return fit_tables.glance(self)
+        return views.fit_tables.glance(self)
 
     def summary(
         self,
@@ -385,7 +380,7 @@ class Fit(Augments, ModelMatrix, FitRecord):
 
         Raises
         ------
-        ArgumentError
+        GuaranteeError
             If diagnostics are requested and the fit has none, as after `privatelr.load`.
 
         Notes
@@ -393,5 +388,7 @@ class Fit(Augments, ModelMatrix, FitRecord):
         **Privacy.** *Covered*: the page as it is printed. *Neighbours*: those of the guarantee.
         *Assumed public*: as for the fit. *Not covered*: what ``diagnostics=True`` adds.
         """
-        asked = question.Question(question.level_of(alpha), mode, target)
-        return summary.summarise(self, asked, exponentiate=exponentiate, diagnostics=diagnostics)
+        asked = views.question.Question(views.question.level_of(alpha), mode, target)
+        return views.summary.summarise(
+            self, asked, exponentiate=exponentiate, diagnostics=diagnostics
+        )

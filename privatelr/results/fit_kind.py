@@ -39,14 +39,15 @@ class FitKind(Generic[Record]):
         What the guarantee covers, as it follows the guarantee on the page.
     facts
         The lines of the page; also takes the inference that the page shows, if there is one.
-    card_facts
-        What the guarantee was spent on, and the lines of the card.
+    details
+        Further lines of the card.
     names
         Names of the coefficients on the page.
     estimates
         The coefficients in the units of the columns, in the order of the names.
-    limits
-        Upper bounds on the standard deviations that the noise adds to these.
+    noise
+        A forecast of the standard deviations that the noise adds to these, and upper bounds on
+        them, NaN where there are none; also takes the positions of the coefficients.
     rows
         Positions of the coefficients on the page; also takes the estimates.
     columns
@@ -74,10 +75,10 @@ class FitKind(Generic[Record]):
     events: Callable[[Record], tuple[Event, ...]]
     bought: Callable[[Record], str]
     facts: Callable[[Record, Inference | None], Facts]
-    card_facts: Callable[[Record], tuple[str, Facts]]
+    details: Callable[[Record], Facts]
     names: Callable[[Any], list[str]] = fit_record.coefficient_names
     estimates: Callable[[Any], FloatArray] = fit_record.in_user_units
-    limits: Callable[[Any, list[int]], FloatArray] = fit_record.limits_at
+    noise: Callable[[Any, list[int]], tuple[FloatArray, FloatArray]]
     rows: Callable[[Record, FloatArray], list[int]]
     columns: Callable[[Record, list[int]], tuple[dict[str, list[str]], FloatArray]]
     notes: Callable[[Record, Table], tuple[list[str], list[str]]]
@@ -94,7 +95,8 @@ NOISY: FitKind[Any] = FitKind(
     events=sentences.events_of_noise,
     bought=sentences.bought_with_noise,
     facts=sentences.facts_of_noise,
-    card_facts=sentences.card_facts_of_noise,
+    details=sentences.details_of_noise,
+    noise=fit_tables.noise_at,
     rows=lambda _, estimates: coefficient_table.shown_rows(estimates),
     columns=coefficient_table.noise_columns,
     notes=error_notes.notes_without_errors,
@@ -109,5 +111,5 @@ CLASSES = replace(
     NOISY,
     names=multinomial_fit.names_of_classes,
     estimates=multinomial_fit.estimates_of_classes,
-    limits=multinomial_fit.limits_of_classes,
+    noise=multinomial_fit.noise_of_classes,
 )

@@ -21,12 +21,12 @@ from privatelr.design import (
     said_about,
 )
 from privatelr.errors import ArgumentError, GuaranteeError
-from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import Release
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.numerics import Loss, describe
 from privatelr.numerics.rows import bounded_rows
 from privatelr.privacy import Guarantee
+from privatelr.results import views
 from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
@@ -34,30 +34,15 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from privatelr.privacy.accounting import AnyLedger
-    from privatelr.results import fit_kind, fit_tables, scale_table
-    from privatelr.results import odds_ratios as odds
-    from privatelr.results.answers import private_roc, scored_records
+    from privatelr.privacy.accounting import AnyLedger, Entry
     from privatelr.results.answers.private_roc import PrivateRoc
     from privatelr.results.diagnostics import Diagnostics
     from privatelr.results.fit_kind import FitKind
-    from privatelr.results.pages import card, term_plot
     from privatelr.results.pages.card import CardFormat
     from privatelr.results.pages.summary import FitSummary
     from privatelr.results.predict import Threshold
-    from privatelr.results.release_files import release_file
     from privatelr.results.release_files.origin import Origin
     from privatelr.types import FloatArray
-else:
-    card = lazy_import("privatelr.results.pages.card")
-    release_file = lazy_import("privatelr.results.release_files.release_file")
-    fit_tables = lazy_import("privatelr.results.fit_tables")
-    private_roc = lazy_import("privatelr.results.answers.private_roc")
-    scored_records = lazy_import("privatelr.results.answers.scored_records")
-    fit_kind = lazy_import("privatelr.results.fit_kind")
-    odds = lazy_import("privatelr.results.odds_ratios")
-    scale_table = lazy_import("privatelr.results.scale_table")
-    term_plot = lazy_import("privatelr.results.pages.term_plot")
 
 
 _KEPT = ("spec", "release", "threshold", "origin")
@@ -110,7 +95,7 @@ class ModelRecord(ABC):
         If inference was requested, ``tidy(conf_int=True, exponentiate=True)`` returns those of the
         target, with intervals, and ``summary(exponentiate=True)`` shows them as a page.
         """
-        odds.require_odds(self)
+        views.odds_ratios.require_odds(self)
         with np.errstate(over="ignore"):
             return self._named(np.exp(in_user_units(self)), "odds_ratio")
 
@@ -138,6 +123,16 @@ class ModelRecord(ABC):
     def scale(self) -> pd.DataFrame | None:
         """The released scale of the columns; None for a fit that released none."""
         return None
+
+    @property
+    def entry(self) -> Entry | None:
+        """The entry that a ledger was charged with; None if none was."""
+        return cast("Entry | None", self.release.entry)
+
+    @property
+    def has_inference(self) -> bool:
+        """Whether standard errors were bought with the fit."""
+        return False
 
     @property
     def has_roc(self) -> bool:
@@ -171,7 +166,7 @@ class ModelRecord(ABC):
         GuaranteeError
             If the fit bought none; `private_roc` then releases one, at a price of its own.
         """
-        return private_roc.bought_roc(self)
+        return views.private_roc.bought_roc(self)
 
     def private_roc(
         self,
@@ -233,8 +228,8 @@ class ModelRecord(ABC):
         the fit, the number of records (or of persons), names and types. *Not
         covered*: time and memory; and training records, if the fit has no guarantee itself.
         """
-        opened = scored_records.open_data(self, data, response, person)
-        return private_roc.private_roc(self, opened, eps, delta, ledger, seed)
+        opened = views.scored_records.open_data(self, data, response, person)
+        return views.private_roc.private_roc(self, opened, eps, delta, ledger, seed)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the fit to a release file, for `privatelr.load` and for other programs.
@@ -266,7 +261,7 @@ class ModelRecord(ABC):
         public*: n, names, types, declared bounds and levels. *Not covered*: nothing in the file;
         diagnostics and a learned threshold are not part of it.
         """
-        release_file.write_release(self, path, overwrite=overwrite)
+        views.release_file.write_release(self, path, overwrite=overwrite)
 
     def card(self, format: CardFormat = "markdown") -> str:
         """The privacy card: what is promised and to whom, what is not, and how to check it.
@@ -282,7 +277,7 @@ class ModelRecord(ABC):
         *Neighbours*: those of the guarantee. *Assumed public*: as for `save`. *Not covered*:
         nothing on the card.
         """
-        return card.write_card(self, format)
+        return views.card.written(views.card.pieces_of_fit(self), format)
 
     def summary(self) -> FitSummary:
         """The page that `print` shows; subclasses define it."""
@@ -315,7 +310,7 @@ class ModelRecord(ABC):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name in _KEPT:
-            object.__setattr__(self, name, state.get(name))  # older pickles have no origin
+            object.__setattr__(self, name, state[name])
         object.__setattr__(self, "_diagnostics", None)
 
     def __copy__(self) -> ModelRecord:
@@ -337,7 +332,7 @@ class NoisyRecord(ModelRecord):
     @property
     def kind(self) -> FitKind[Any]:
         """How fits with noise are described, shown and applied."""
-        return fit_kind.NOISY
+        return views.fit_kind.NOISY
 
     @property
     def scale(self) -> pd.DataFrame | None:
@@ -353,7 +348,12 @@ class NoisyRecord(ModelRecord):
         bounds of every column, and as none of the levels: where many values are missing, means are
         nearer to the middle than those of the complete records, and shares are smaller.
         """
-        return None if self.release.scale is None else scale_table.scale_table(self)
+        return None if self.release.scale is None else views.fit_tables.scale_table(self)
+
+    @property
+    def has_inference(self) -> bool:
+        """Whether standard errors were bought with the fit."""
+        return self.release.moments is not None
 
     @property
     def calibration(self) -> Calibration:
@@ -374,7 +374,7 @@ class NoisyRecord(ModelRecord):
         their first level. There is a line for each level in an interaction with the variable, and
         for each of several classes, against the reference.
         """
-        return term_plot.plot_term(self, term, at=at, level=level, ax=ax)
+        return views.term_plot.plot_term({"": self}, term, at=at, level=level, ax=ax)
 
     def bounded(self, covariates: FloatArray) -> FloatArray:
         """Design rows of covariates, shortened as the rows of the fit were."""
@@ -397,9 +397,9 @@ class FitRecord(NoisyRecord):
         If inference was requested, it is the part of the standard errors `bse` that the noise
         causes, computed from the release. Otherwise it is `privacy_sd_limit`.
         """
-        if self.release.moments is None:
+        if not self.has_inference:
             return self.privacy_sd_limit.rename("privacy_sd")
-        return self._named(fit_tables.infer_coefficients(self).privacy_sd, "privacy_sd")
+        return self._named(views.fit_tables.infer_coefficients(self).privacy_sd, "privacy_sd")
 
     @property
     def privacy_sd_limit(self) -> pd.Series[float]:
@@ -422,7 +422,8 @@ class FitRecord(NoisyRecord):
         more noise. It is exact for output perturbation, and NaN where nothing is declared to guess
         by, where rows are projected, and for more than 200 columns.
         """
-        return self._named(fit_tables.foreseen_noise(self), "privacy_sd_expected")
+        every = list(range(len(self.spec.columns.names)))
+        return self._named(views.fit_tables.noise_at(self, every)[0], "privacy_sd_expected")
 
 
 def coefficient_names(fit: ModelRecord) -> list[str]:
@@ -433,12 +434,6 @@ def coefficient_names(fit: ModelRecord) -> list[str]:
 def in_user_units(fit: ModelRecord) -> FloatArray:
     """The values of `coef` without names, because an index of millions of names is slow."""
     return np.asarray(fit.spec.user_map() @ fit.release.coef)
-
-
-def limits_at(fit: FitRecord, places: list[int]) -> FloatArray:
-    """`privacy_sd_limit` of the coefficients at these positions."""
-    units = scipy.sparse.csr_array(fit.spec.user_map())[places]
-    return np.asarray(fit.calibration.coefficient_sd * row_lengths_of(units))
 
 
 def row_lengths_of(matrix: Any) -> FloatArray:

@@ -1,13 +1,15 @@
-"""Data frames of a fit: coefficients, errors, intervals, facts, and tests of combinations."""
+"""Data frames of a fit: coefficients, errors, intervals, tests of combinations, and scale."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any
 
 import numpy as np
 import pandas as pd
+import scipy
 
 from privatelr import inference
 from privatelr.design import INTERCEPT, DesignSpec
@@ -18,28 +20,27 @@ from privatelr.inference import (
     JointTest,
     Question,
     answerable,
-    joint_test,
 )
 from privatelr.inference.question import USUAL
-from privatelr.mechanisms import Release
-from privatelr.privacy import ZCDP, ApproxDP, NonPrivate, PureDP
-from privatelr.results.equations import Hypotheses, read_hypotheses, vocabulary_of
-from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord
-from privatelr.results.odds_ratios import odds_units, require_odds, spans_of
+from privatelr.mechanisms import Release, ScaleRelease, scale_map, scale_moments
+from privatelr.mechanisms.stages.scale import ScaleCalibration
+from privatelr.privacy import NonPrivate, PureDP, prices
+from privatelr.results.equations import read_hypotheses, vocabulary_of
+from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord, row_lengths_of
+from privatelr.results.odds_ratios import require_odds
 from privatelr.types import FloatArray
 
 # -- inference ---------------------------------------------------------------------------------
 
 
-def foreseen_noise(fit: NoisyRecord) -> FloatArray:
-    """The values ``(m,)`` of `FitRecord.privacy_sd_expected`."""
-    calibration, places = fit.calibration, list(range(len(fit.kind.names(fit))))
-    if fit.spec.response.kind == "classes":
-        return np.full(len(places), np.nan)
-    if calibration.placement == "output" or calibration.noise.scale == 0:
-        return fit.kind.limits(fit, places)
+def noise_at(fit: NoisyRecord, places: list[int]) -> tuple[FloatArray, FloatArray]:
+    """`privacy_sd_expected` and `privacy_sd_limit` of the coefficients at these positions."""
+    units = scipy.sparse.csr_array(fit.spec.user_map())[places]
+    limit = fit.calibration.coefficient_sd * row_lengths_of(units)
+    if fit.calibration.placement == "output" or fit.calibration.noise.scale == 0:
+        return limit, limit
     found = inference.expected_noise(fit.release, fit.spec)
-    return np.full(len(places), np.nan) if found is None else found
+    return np.full(len(places), np.nan) if found is None else found[places], limit
 
 
 def infer_coefficients(fit: FitRecord, asked: Question = USUAL) -> Inference:
@@ -137,17 +138,15 @@ def tidy(fit: FitRecord, asked: Question, *, conf_int: Any, exponentiate: Any) -
     is_plain = not conf_int and asked.is_usual
     log = "_log" if exponentiate else ""
     columns: dict[str, Any] = {"term": list(fit.spec.columns.names)}
-    if fit.release.moments is None and is_plain:
-        estimate, uncertain = fit.coef.to_numpy(), fit.privacy_sd_limit.to_numpy()
+    if not fit.has_inference and is_plain:
         columns |= {
-            "estimate": estimate,
-            f"privacy_sd_expected{log}": foreseen_noise(fit),
-            f"privacy_sd_limit{log}": uncertain,
+            "estimate": fit.coef.to_numpy(),
+            f"privacy_sd_expected{log}": fit.privacy_sd_expected.to_numpy(),
+            f"privacy_sd_limit{log}": fit.privacy_sd_limit.to_numpy(),
         }
     else:
         found = infer_coefficients(fit, asked)
-        estimate, uncertain = found.estimate, found.sd
-        columns |= {"estimate": estimate, **error_columns(found, log)}
+        columns |= {"estimate": found.estimate, **error_columns(found, log)}
         if conf_int:
             columns |= {"conf_low": found.lower, "conf_high": found.upper}
     table = pd.DataFrame(columns)
@@ -155,36 +154,27 @@ def tidy(fit: FitRecord, asked: Question, *, conf_int: Any, exponentiate: Any) -
         ends = [name for name in ("estimate", "conf_low", "conf_high") if name in columns]
         with np.errstate(over="ignore"):
             table[ends] = np.exp(table[ends])
-        if (odds_units(estimate, uncertain, spans_of(fit)) != 1).any():
-            table.attrs["units"] = (
-                "Every odds ratio is of one unit of its column, and some of them are too near to "
-                "1, or too far from it, to be read; summary(exponentiate=True) has those of more "
-                "units."
-            )
     return table
 
 
 def glance(fit: ModelRecord) -> pd.DataFrame:
     """One row about the fit: its sizes, its guarantee in words and in numbers, its mechanism."""
     guarantee, problem = fit.guarantee, fit.release.calibration.problem
-    match guarantee:
-        case PureDP():
-            epsilon, delta, rho = guarantee.epsilon, 0.0, np.nan
-        case ApproxDP():
-            epsilon, delta, rho = guarantee.epsilon, guarantee.delta, np.nan
-        case ZCDP():
-            epsilon, delta, rho = np.nan, np.nan, guarantee.rho
-        case NonPrivate():
-            epsilon, delta, rho = np.inf, np.nan, np.nan
+    price = prices(guarantee)
+    numbers = {name: price.get(name, np.nan) for name in ("epsilon", "delta", "rho")}
+    if isinstance(guarantee, PureDP):
+        numbers["delta"] = 0.0
+    if isinstance(guarantee, NonPrivate):
+        numbers["epsilon"] = np.inf
     own = fit.kind.glance(fit)
     sizes = {"nobs": problem.n, "d": problem.d, "guarantee": str(guarantee)}
-    return pd.DataFrame([{**sizes, "epsilon": epsilon, "delta": delta, "rho": rho, **own}])
+    return pd.DataFrame([{**sizes, **numbers, **own}])
 
 
 def glance_of_noise(fit: NoisyRecord) -> dict[str, object]:
     """Entries of `glance` about noise and inference."""
     calibration, noise, problem = fit.calibration, fit.calibration.noise, fit.calibration.problem
-    known = None if fit.release.moments is None else inference.quality(fit.release)
+    known = inference.quality(fit.release) if fit.has_inference else None
     return {
         "mechanism": f"{calibration.placement} perturbation" if noise.scale else "none",
         "analysis": calibration.analysis,
@@ -207,9 +197,32 @@ _SHOWN = 10
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EquationTest:
-    """A test of one equation about the coefficients, or of several together."""
+    """A test of one equation about the coefficients, or of several together.
 
-    title: ClassVar[str]
+    Attributes
+    ----------
+    title : str
+        Wald's test, or that of a deviance: of a model against a smaller one, in which the
+        equations hold.
+    equations : tuple of str
+    statistic : float
+        Wald's quadratic form in the released estimates, or a quadratic approximation of the
+        deviance difference at the released curvature, which is not a likelihood ratio, since the
+        likelihood is not released. NaN where estimates are shrunk.
+    df : int
+        The number of equations.
+    p_value : float
+        It is computed from the law of the statistic under sampling error and noise, which is not a
+        chi-square. If it is simulated it is at least 5e-5. NaN where the default target has no
+        tests; see `Fit`.
+    critical : float
+        The statistic beyond which the p-value is below .05; NaN where there is none.
+    mode, target : str
+        The mode and the target of the test, as in `Fit`. For the penalised target a deviance
+        counts the penalty.
+    """
+
+    title: str
     equations: tuple[str, ...]
     statistic: float
     df: int
@@ -217,12 +230,6 @@ class EquationTest:
     critical: float
     mode: str
     target: str
-
-    @classmethod
-    def of(cls, asked: Hypotheses, found: JointTest) -> Self:
-        """What `found` says of the equations."""
-        numbers = found.statistic, found.df, found.p_value, found.critical
-        return cls(equations_of(asked), *numbers, found.mode, found.target)
 
     @property
     def pvalue(self) -> float:
@@ -257,43 +264,25 @@ class EquationTest:
         return str(self)
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class WaldTest(EquationTest):
-    """A test of one equation about the coefficients, or of several together.
-
-    Attributes
-    ----------
-    equations : tuple of str
-    statistic : float
-        Wald's quadratic form in the released estimates; NaN where these are shrunk.
-    df : int
-        The number of equations.
-    p_value : float
-        It is computed from the law of the statistic under sampling error and noise, which is not a
-        chi-square. NaN where the default target has no tests; see `Fit`.
-    critical : float
-        The statistic beyond which the p-value is below .05; NaN where there is none.
-    mode, target : str
-        The mode and the target of the test, as in `Fit`.
-    """
-
-    title: ClassVar[str] = "Wald test"
-
-
-def equations_of(asked: Hypotheses) -> tuple[str, ...]:
-    """The equations that are tested, each with its value."""
-    return tuple(
+def tested(
+    fit: FitRecord,
+    hypotheses: Any,
+    test: Callable[..., JointTest],
+    title: str,
+    *,
+    mode: Any,
+    target: Any,
+) -> EquationTest:
+    """Test equations together; see `Fit.wald_test` and `Fit.deviance_test`."""
+    asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
+    rows = asked.contrasts @ rows_of(fit, Question(mode=mode, target=target))
+    found = test(fit.release, rows, asked.values, mode=mode, target=target)
+    equations = tuple(
         label if "=" in label else f"{label} = {value:g}"
         for label, value in zip(asked.labels, asked.values, strict=True)
     )
-
-
-def wald_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) -> WaldTest:
-    """Test equations together; see `Fit.wald_test`."""
-    asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
-    rows = asked.contrasts @ rows_of(fit, Question(mode=mode, target=target))
-    found = joint_test(fit.release, rows, asked.values, mode=mode, target=target)
-    return WaldTest.of(asked, found)
+    numbers = {one.name: getattr(found, one.name) for one in fields(found)}
+    return EquationTest(title, equations, **numbers)
 
 
 def contrasts(fit: FitRecord, hypotheses: Any, question: Question) -> pd.DataFrame:
@@ -316,62 +305,15 @@ def contrasts(fit: FitRecord, hypotheses: Any, question: Question) -> pd.DataFra
 
 # -- tests of nested models ----------------------------------------------------------------------
 
-_DEVIANCE = (
-    "quadratic approximation of the deviance difference at the released curvature, not a "
-    "likelihood ratio: the likelihood is not released"
-)
-_PENALISED = (
-    "quadratic approximation, at the released curvature, of twice the rise of the summed loss with "
-    "its penalty, not a likelihood ratio: the likelihood is not released"
-)
-_LOSS = (
-    "quadratic approximation, at the released curvature, of twice the rise of the summed loss, "
-    "which is no likelihood"
-)
-_ROWS = "each term given all others, with interactions that it is part of (type III)"
+_DEVIANCE = "quadratic approximation at the released curvature, not a likelihood ratio, of "
+_LIKELIHOOD = f"{_DEVIANCE}the deviance difference: the likelihood is not released"
+_LOSS = f"{_DEVIANCE}twice the rise of the summed loss with its penalty, if it has one"
+_WALD = "Wald's quadratic form, by the errors of sampling and noise"
 _LAW = "from the law of the statistic under sampling error and noise, which is no chi-square"
 _CRITICAL = "the statistic beyond which p_value is below .05, by the same law"
 _BOUNDED = "df times the smallest of the single coefficients, at most 1"
-_POWER = (
-    "where the noise is large beside the information on a level or a term, test='wald' finds more "
-    "of what there is: it counts each coefficient by its whole error"
-)
-_WALD = "Wald's quadratic form, by the errors of sampling and noise"
+_ROWS = "each term given all others, with interactions that it is part of (type III)"
 _TESTS = ("deviance", "wald")
-
-
-@dataclass(frozen=True, slots=True, repr=False)
-class DevianceTest(EquationTest):
-    """A test of a model against a smaller one, in which equations about the coefficients hold.
-
-    Attributes
-    ----------
-    equations : tuple of str
-    statistic : float
-        A quadratic approximation of the deviance difference at the released curvature. It is not a
-        likelihood ratio, since the likelihood is not released.
-    df : int
-        The number of equations.
-    p_value : float
-        It is computed from the law of the statistic under sampling error and noise, which is not a
-        chi-square. If it is simulated it is at least 5e-5. NaN where the default target has no
-        tests; see `Fit`.
-    critical : float
-        The statistic beyond which the p-value is below .05; NaN where there is none.
-    mode, target : str
-        The mode and the target of the test, as in `Fit`. For the penalised target the deviance
-        counts the penalty.
-    """
-
-    title: ClassVar[str] = "Approximate deviance test"
-
-
-def deviance_test(fit: FitRecord, hypotheses: Any, *, mode: Any, target: Any) -> DevianceTest:
-    """Test equations together; see `Fit.deviance_test`."""
-    asked = read_hypotheses(hypotheses, vocabulary_of(fit.spec.columns))
-    rows = asked.contrasts @ rows_of(fit, Question(mode=mode, target=target))
-    found = inference.deviance_test(fit.release, rows, asked.values, mode=mode, target=target)
-    return DevianceTest.of(asked, found)
 
 
 def anova(fit: FitRecord, *, test: Any, mode: Any, target: Any) -> pd.DataFrame:
@@ -390,15 +332,14 @@ def anova(fit: FitRecord, *, test: Any, mode: Any, target: Any) -> pd.DataFrame:
     ).astype(numbers)
     known = next(iter(found.values()), None)
     if known is not None:
-        likely = _DEVIANCE if known.target == "unpenalised" else _PENALISED
-        likely = likely if fit.loss.probability is not None else _LOSS
+        is_deviance = known.target == "unpenalised" and fit.loss.probability is not None
+        likely = _LIKELIHOOD if is_deviance else _LOSS
         table.attrs |= {
             "title": "Approximate analysis of deviance" if test == "deviance" else "Wald tests",
             "statistic": likely if test == "deviance" else _WALD,
             "critical_5%": _CRITICAL,
             "p_value": _BOUNDED if known.mode == "conservative" else _LAW,
             "rows": _ROWS,
-            **({"power": _POWER} if test == "deviance" else {}),
             "mode": known.mode,
             "target": known.target,
         }
@@ -412,3 +353,101 @@ def terms_of(fit: FitRecord) -> dict[str, list[int]]:
         kept = (term for term in columns.terms if term.columns and term.label != INTERCEPT)
         return {term.label: list(term.columns) for term in kept}
     return {name: [place] for place, name in enumerate(columns.names) if place > 0}
+
+
+# -- the released scale of columns ---------------------------------------------------------------
+
+SURE = 0.95
+"""The probability with which an interval has the standard deviation of the records."""
+
+
+def scale_table(fit: NoisyRecord) -> pd.DataFrame:
+    """The released means and standard deviations of columns, in the units of the data.
+
+    ``attrs["length"]`` is the released length of rows, in lengths of a typical one.
+
+    They are over all n records; one that could not be used counts as the middle of the bounds of
+    every column, and as none of the levels. A product of a number with levels counts from the
+    number's middle in its own units, so that the share of these levels has to be added; without
+    that share nothing is known of it.
+    """
+    release, columns = fit.release.scale, fit.spec.columns
+    assert release is not None
+    here = np.array(release.calibration.means)
+    centre, factor = scale_map(release, fit.release.length)
+    mean, variance = scale_moments(release)
+    first = int(columns.has_intercept)
+    places = here + first
+    units = (columns.scale[places] * factor[here]).astype(float)
+    middle = columns.centre[places] - units * centre[here]
+    means, spread, sd = units * mean[here], units**2 * variance[here], release.calibration.mean_sd
+    noise = units * sd
+    low, high = (units**2 * end[here] for end in variance_ends(release))
+    for row, place in enumerate(places):
+        parent = columns.parent[place] - first
+        if middle[row] == 0 or parent < 0:  # it counts from zero, or from a constant
+            means[row] += middle[row]
+        elif parent in release.calibration.facts.columns_of("indicators"):
+            share, off = mean[parent], middle[row]  # the column is 0 where the indicator is
+            spread[row] += off * (1 - share) * (off * share + 2 * means[row])
+            low[row], high[row] = _ends_from(release, here[row], share, off, units[row])
+            means[row], noise[row] = means[row] + off * share, np.hypot(noise[row], off * sd)
+        else:
+            means[row] = spread[row] = noise[row] = low[row] = high[row] = np.nan
+    # noise may have taken a variance below 0, and rounding an end past it
+    found = np.sqrt(np.maximum([spread, low, np.maximum(high, spread)], 0.0))
+    table = dict(zip(["sd", "sd_lower", "sd_upper"], found, strict=True))
+    index = pd.Index([columns.names[place] for place in places], name="column")
+    frame = pd.DataFrame({"mean": means, "noise_sd": noise, **table}, index=index)
+    frame.attrs["length"] = fit.release.length
+    return frame
+
+
+def variance_ends(release: ScaleRelease) -> tuple[FloatArray, FloatArray]:
+    """Return ends ``(p,)`` between which the variances of covariates lie, each with `SURE`.
+
+    A variance is a function of a mean and a mean square, and the noise on both keeps within
+    `noise_reach` together. The variance of an indicator is one of its mean alone. It holds for all
+    data, also where a variance is next to 0, where its own error is not normal.
+    """
+    calibration, facts = release.calibration, release.calibration.facts
+    largest = np.repeat([g.largest for g in facts.groups], [g.size for g in facts.groups])
+    mean, variance = scale_moments(release)
+    square = scale_moments(release, np.zeros(facts.p))[1]
+    of_mean, of_square = noise_reach(calibration, 2)
+    least, most = np.maximum(np.abs(mean) - of_mean, 0.0), np.abs(mean) + of_mean
+    low = square - of_square - np.minimum(most, largest) ** 2
+    high = variance + of_square + mean**2 - least**2
+    levels, of_share = facts.columns_of("indicators"), noise_reach(calibration, 1)[0]
+    left, right = (np.clip(mean[levels] + side * of_share, 0.0, 1.0) for side in (-1, 1))
+    low[levels] = np.minimum(left * (1 - left), right * (1 - right))
+    near = np.clip(0.5, left, right)  # a variance p (1 - p) is largest at the p next to a half
+    high[levels] = near * (1 - near)
+    return np.clip(low, 0.0, None), np.minimum(high, largest**2)
+
+
+def _ends_from(
+    release: ScaleRelease, column: int, share: float, off: float, unit: float
+) -> tuple[float, float]:
+    """Return ends of the variance of ``off * indicator + unit * column``.
+
+    The column is 0 where the indicator is, whose `share` is released beside its two moments.
+    """
+    zeros = np.zeros(release.calibration.facts.p)
+    mean, square = (found[column] for found in scale_moments(release, zeros))
+    of_mean, of_square = noise_reach(release.calibration, 3)
+    middle = abs(off * share + unit * mean)
+    moved = (abs(off) + abs(unit)) * of_mean
+    found = off**2 * share + 2 * off * unit * mean + unit**2 * square
+    of_found = (off**2 + 2 * abs(off * unit)) * of_mean + unit**2 * of_square
+    low = found - of_found - (middle + moved) ** 2
+    high = max(found - middle**2, 0.0) + of_found + middle**2 - max(middle - moved, 0.0) ** 2
+    return max(low, 0.0), high
+
+
+@lru_cache(maxsize=64)
+def noise_reach(calibration: ScaleCalibration, count: int) -> tuple[float, float]:
+    """Return how far noise moves means and mean squares, `count` of them together, with `SURE`."""
+    # a released number is rounded to the grid
+    first, last = (end + calibration.grid for end in calibration.noise.reach(count, SURE))
+    return first, last / calibration.weight

@@ -9,26 +9,19 @@ import numpy as np
 import pandas as pd
 
 from privatelr.arguments import refuses, suggests_arguments
-from privatelr.errors import ArgumentError, GuaranteeError, require_choice
-from privatelr.lazy_import import lazy_import
+from privatelr.errors import GuaranteeError
 from privatelr.numerics.rows import linear_predictor
 from privatelr.numerics.softmax_objective import softmax
 from privatelr.privacy import NonPrivate
-from privatelr.results import predict
+from privatelr.results import predict, views
 from privatelr.results.augment import Augments, ModelMatrix
 from privatelr.results.fit_record import NoisyRecord, row_lengths_of
 from privatelr.sources import as_batch
 from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
-    from privatelr.results import fit_kind, fit_tables
     from privatelr.results.fit_kind import FitKind
-    from privatelr.results.pages import summary
     from privatelr.results.pages.summary import FitSummary
-else:
-    fit_tables = lazy_import("privatelr.results.fit_tables")
-    fit_kind = lazy_import("privatelr.results.fit_kind")
-    summary = lazy_import("privatelr.results.pages.summary")
 
 ClassPrediction = Literal["probabilities", "classes", "link", "probs", "class", "response", "prob"]
 """Types of prediction; the last four are R's names."""
@@ -83,7 +76,7 @@ class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
     @property
     def kind(self) -> FitKind[Any]:
         """How fits of several classes are described, shown and applied."""
-        return fit_kind.CLASSES
+        return views.fit_kind.CLASSES
 
     @property
     def classes(self) -> tuple[Any, ...]:
@@ -144,11 +137,7 @@ class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
         record of the training data. *Assumed public*: nothing new. *Not covered*: the privacy of
         `data` itself.
         """
-        known = _ALIASES.get(type, type) if isinstance(type, str) else type
-        if known is None:
-            known = _TYPES[0]
-        if known not in _TYPES:
-            require_choice(ArgumentError, "type", type, _TYPES, "", _ALIASES)
+        known = predict.read_type(type, _TYPES, _ALIASES)
         return predict.over_parts(partial(_predicted, self, known), self, data)
 
     def tidy(self) -> pd.DataFrame:
@@ -162,11 +151,11 @@ class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
 
     def glance(self) -> pd.DataFrame:
         """One row about the fit; every entry is public or covered by the guarantee."""
-        return fit_tables.glance(self).assign(classes=len(self.classes))
+        return views.fit_tables.glance(self).assign(classes=len(self.classes))
 
     def summary(self) -> FitSummary:
         """The page that `print` shows, with ``as_text()`` and ``as_html()``."""
-        return summary.summarise(self, exponentiate=False, diagnostics=False)
+        return views.summary.summarise(self, exponentiate=False, diagnostics=False)
 
     @property
     def privacy_sd(self) -> pd.DataFrame:
@@ -197,9 +186,9 @@ def estimates_of_classes(fit: MultinomialFit) -> FloatArray:
     return np.asarray(fit.coef.T.to_numpy().ravel())
 
 
-def limits_of_classes(fit: MultinomialFit, places: list[int]) -> FloatArray:
-    """`privacy_sd_limit` of the coefficients at these positions."""
-    return np.asarray(fit.privacy_sd_limit.T.to_numpy().ravel()[places])
+def noise_of_classes(fit: MultinomialFit, places: list[int]) -> tuple[FloatArray, FloatArray]:
+    """`privacy_sd_limit` of the coefficients at these positions, of which there is no forecast."""
+    return np.full(len(places), np.nan), fit.privacy_sd_limit.T.to_numpy().ravel()[places]
 
 
 def _predicted(fit: MultinomialFit, kind: str, data: Any) -> Any:

@@ -10,20 +10,12 @@ import numpy as np
 from privatelr.design import range_of
 from privatelr.errors import ArgumentError, require_flag
 from privatelr.results.fit_record import ModelRecord
-from privatelr.types import BoolArray, FloatArray
+from privatelr.types import FloatArray
 
-_FURTHEST = 30
-"""A unit is multiplied by ten to the power of at most this."""
-_SMALLEST_LOG, _USUAL_LOG, _LARGEST_LOG = 1e-3, 0.3, math.log(1e5)
-"""These are logarithms of the smallest odds ratio that is shown for one unit (1.001), of a usual
-one (1.35), and of the largest one (100,000)."""
 _LONGEST_SPAN = 200
-"""Up to this range, such as of ages, an odds ratio is of one unit in a plot."""
+"""Up to this range, such as of ages, an odds ratio is of one unit."""
 _ROUNDING = 1e-9
 _MOST_ODDS = 1e308
-_MOST_PLACES, _SMALL, _LARGE = 6, 1e-4, 1e5
-"""An odds ratio has at most this number of decimals, and is written without a power of ten between
-these two sizes."""
 
 
 def require_odds(fit: ModelRecord, asked: str = "odds_ratios") -> None:
@@ -67,32 +59,10 @@ def spans_of(fit: ModelRecord) -> FloatArray:
     return np.tile(spans, len(fit.kind.names(fit)) // len(spans))
 
 
-def powers_of_ten(sizes: FloatArray, spans: FloatArray, typical: float) -> FloatArray:
-    """Divisors ``(m,)`` that bring sizes near to a typical one.
-
-    Parameters
-    ----------
-    sizes : ndarray of shape (m,)
-        Sizes of coefficients, or lengths of their bars, in the user's units.
-    spans : ndarray of shape (m,)
-        See `spans_of`. A coefficient may be shown for ten units or more, but not for more units
-        than its range has; if the span is NaN, it stays as it is.
-    typical : float
-        A size above 0.
-    """
-    free = np.isfinite(sizes) & (sizes > 0) & (spans > 0)
-    logs = np.log10(sizes, where=free, out=np.zeros(len(sizes)))
-    with np.errstate(all="ignore"):
-        most = np.fmax(np.floor(np.log10(spans)), 0.0)
-    powers = np.fmin(np.round(math.log10(typical) - logs), np.fmin(most, _FURTHEST))
-    return np.asarray(10.0 ** -np.where(free, np.fmax(powers, -_FURTHEST), 0.0))
-
-
 def units_of_bounds(spans: FloatArray) -> FloatArray:
     """Divisors ``(m,)`` for powers of ten of units, of which a declared range has from 3 to 31.
 
-    An effect of the whole range may be very large. They are public. A column stays as it is if its
-    span (see `spans_of`) is infinite or NaN.
+    A column stays as it is if its span (see `spans_of`) is infinite or NaN.
     """
     known = np.isfinite(spans) & (spans > 0)
     logs = np.log10(spans, where=known, out=np.full(len(spans), 0.5))
@@ -100,23 +70,13 @@ def units_of_bounds(spans: FloatArray) -> FloatArray:
     return np.asarray(10.0**-powers)
 
 
-def is_moderate(spans: FloatArray) -> BoolArray:
-    """Whether odds ratios of one unit can be read beside those of factor levels ``(m,)``."""
-    return (spans >= 1 - _ROUNDING) & (spans <= _LONGEST_SPAN + _ROUNDING)
+def readable_units(spans: FloatArray) -> FloatArray:
+    """Divisors ``(m,)`` for odds ratios: of one unit where a range has from 1 to 200 of them.
 
-
-def odds_units(logs: FloatArray, sd: FloatArray, spans: FloatArray) -> FloatArray:
-    """Divisors ``(m,)`` for logarithms of odds ratios that are too near to 0 or too large to read.
-
-    A logarithm stays as it is if its standard deviation `sd` is large enough to read, because
-    then its unit is not the reason that it is near to 0.
+    Elsewhere they are those of `units_of_bounds`. They are public, and the same for all fits.
     """
-    sizes, around = np.abs(logs), np.fmax(np.abs(logs), sd)
-    large = sizes > _LARGEST_LOG
-    changed = powers_of_ten(np.where(large, sizes, around), spans, _USUAL_LOG)
-    with np.errstate(all="ignore"):  # the range may be less than one unit, or unknown
-        changed = np.fmax(changed, np.where(large, 10.0 ** -np.floor(np.log10(spans)), 0.0))
-    return np.where(large | (around < _SMALLEST_LOG), changed, 1.0)
+    is_moderate = (spans >= 1 - _ROUNDING) & (spans <= _LONGEST_SPAN + _ROUNDING)
+    return np.where(is_moderate, 1.0, units_of_bounds(spans))
 
 
 def units_of(divisor: float) -> str:
@@ -127,25 +87,6 @@ def units_of(divisor: float) -> str:
 def with_unit(name: str, divisor: float) -> str:
     """The name of a row, with the number of its units if that is not one."""
     return name if divisor == 1 else f"{name} (per {units_of(divisor)})"
-
-
-# -- numbers -----------------------------------------------------------------------------------
-
-
-def odds_figures(odds: FloatArray, sd: FloatArray) -> list[str]:
-    """Odds ratios ``(m,)`` as text, with two digits or more of their error and of their own."""
-    shown = []
-    for value, error in zip(odds.tolist(), sd.tolist(), strict=True):
-        places = 3
-        if math.isfinite(error) and error > 0:
-            places = min(max(1 - math.floor(math.log10(error)), 0), _MOST_PLACES)
-        if math.isnan(value) or (text := beyond(value)):
-            shown.append("" if math.isnan(value) else text)
-        elif not _SMALL <= value < _LARGE:
-            shown.append(f"{value:.2e}")
-        else:
-            shown.append(f"{value:.{max(places, 1 - math.floor(math.log10(value)))}f}")
-    return shown
 
 
 def beyond(odds: float) -> str:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
 
 from privatelr import design
 from privatelr.errors import ArgumentError, GuaranteeError, require_choice, require_number, show
-from privatelr.lazy_import import lazy_import
 from privatelr.numerics import Loss, ThresholdRule, in_order
 from privatelr.numerics.rows import SparseRows, linear_predictor, piece_rows
+from privatelr.results import views
 from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord
 from privatelr.sources import (
     Batch,
@@ -27,12 +27,6 @@ from privatelr.sources import (
     typed_batch,
 )
 from privatelr.types import BoolArray, FloatArray
-
-if TYPE_CHECKING:
-    from privatelr.inference import prediction_errors, question
-else:
-    prediction_errors = lazy_import("privatelr.inference.prediction_errors")
-    question = lazy_import("privatelr.inference.question")
 
 _FOR_ERRORS, _ENTRIES = 2**14, 2**22
 """Errors are computed for at most this number of rows and this number of their entries at once;
@@ -210,13 +204,12 @@ def predict_interval(
         )
     takes = "None, or a level of confidence from 0.5 to 0.9999, such as 0.95"
     level = require_number(ArgumentError, "interval", interval, takes, at_least=0.5, at_most=0.9999)
-    asked = question.Question(level, mode, target)
-    errors = prediction_errors.row_errors(fit.release, asked)
-    found: pd.DataFrame = over_parts(partial(_intervals, fit, errors), fit, data)
-    return found
+    asked = views.question.Question(level, mode, target)
+    errors = views.prediction_errors.row_errors(fit.release, asked)
+    return over_parts(partial(_intervals, fit, errors), fit, data)
 
 
-def _intervals(fit: FitRecord, errors: prediction_errors.RowErrors, data: Any) -> pd.DataFrame:
+def _intervals(fit: FitRecord, errors: Any, data: Any) -> pd.DataFrame:
     batch, scale, estimate = as_batch(data), scale_of(fit.loss), errors.estimate
 
     def of_rows(rows: FloatArray, offset: FloatArray) -> tuple[FloatArray, ...]:
@@ -310,14 +303,19 @@ def design_rows(fit: ModelRecord, batch: Batch) -> tuple[FloatArray, BoolArray, 
 def _kind(type: Any, fit: ModelRecord) -> str:
     """Read the argument ``type`` as one of this package's names; raises `ArgumentError`."""
     loss, scale = fit.loss, scale_of(fit.loss)
-    if type is None:
-        return scale.predictions[0]
-    known = scale.aliases.get(type, type) if isinstance(type, str) else type
     why = f"; R's names of them are {', '.join(map(repr, scale.aliases))}"
     if loss.probability is None and type in ("probabilities", "prob"):
         why = f"; a {loss.title} has no probabilities, and dplr fits a model that has"
     elif loss.probability is None and type == "link":
         why = "; margins are the linear predictor"
-    if known not in scale.predictions:
-        require_choice(ArgumentError, "type", type, scale.predictions, why, scale.aliases)
-    return str(known)
+    return read_type(type, scale.predictions, scale.aliases, why)
+
+
+def read_type(
+    type: Any, predictions: Sequence[str], aliases: Mapping[str, str], why: str = ""
+) -> str:
+    """Read a type of prediction, the first by default; raises `ArgumentError`."""
+    known = aliases.get(type, type) if isinstance(type, str) else type
+    if known is not None and known not in predictions:
+        require_choice(ArgumentError, "type", type, tuple(predictions), why, aliases)
+    return predictions[0] if known is None else str(known)

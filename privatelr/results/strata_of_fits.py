@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,8 +19,8 @@ import pandas as pd
 from privatelr import page_model
 from privatelr.arguments import refuses, suggests_arguments
 from privatelr.design import level_codes, read_values
-from privatelr.lazy_import import lazy_import
-from privatelr.privacy import Guarantee
+from privatelr.results import views
+from privatelr.results.answers import named_fits
 from privatelr.results.augment import Augments
 from privatelr.results.fit import Fit
 from privatelr.results.predict import by_parts
@@ -31,24 +32,11 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from privatelr.inference import question
-    from privatelr.mechanisms.calibration import Calibration
-    from privatelr.numerics import Loss
     from privatelr.page_model import Piece
     from privatelr.results.answers.private_roc import PrivateRoc
-    from privatelr.results.pages import card, comparison, forest, sentences, term_plot
     from privatelr.results.pages.card import CardFormat
     from privatelr.results.pages.comparison import Comparison, Statistic
     from privatelr.results.predict import PredictionType
-    from privatelr.results.release_files import release_file
-else:
-    comparison = lazy_import("privatelr.results.pages.comparison")
-    question = lazy_import("privatelr.inference.question")
-    forest = lazy_import("privatelr.results.pages.forest")
-    term_plot = lazy_import("privatelr.results.pages.term_plot")
-    sentences = lazy_import("privatelr.results.pages.sentences")
-    card = lazy_import("privatelr.results.pages.card")
-    release_file = lazy_import("privatelr.results.release_files.release_file")
 
 
 def _below(tables: Mapping[Any, pd.DataFrame]) -> pd.DataFrame:
@@ -84,6 +72,11 @@ def _side_by_side(name: str) -> property:
         return pd.DataFrame({level: getattr(fit, name) for level, fit in strata.items()})
 
     return property(table, doc=f"`Fit.{name}` of each fit: a row per term, a column per level.")
+
+
+def _of_first(name: str) -> Any:
+    """A property of `Fit` for strata, which is the same for each fit."""
+    return property(attrgetter(f"first.{name}"), doc=f"`Fit.{name}`, which is that of each fit.")
 
 
 @refuses(
@@ -154,10 +147,14 @@ class Strata(Augments, Mapping[Any, Fit]):
         """The fit to the first level; what is public is the same in all."""
         return next(iter(self.fits.values()))
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """The guarantee of all fits together, which is that of each of them."""
-        return self.first.guarantee
+    guarantee = _of_first("guarantee")
+    entry = _of_first("entry")
+    loss = _of_first("loss")
+    calibration = _of_first("calibration")
+    scale = _of_first("scale")
+    has_inference = _of_first("has_inference")
+    has_roc = _of_first("has_roc")
+    has_diagnostics = _of_first("has_diagnostics")
 
     @property
     def nobs(self) -> int:
@@ -201,7 +198,7 @@ class Strata(Augments, Mapping[Any, Fit]):
     ) -> pd.DataFrame:
         """The same as `contrasts`, by statsmodels' name, with ``alpha`` instead of a level."""
         if alpha is not None:
-            options["level"] = question.level_of(alpha)
+            options["level"] = views.question.level_of(alpha)
         return self.contrasts(hypotheses, **options)
 
     @property
@@ -210,31 +207,6 @@ class Strata(Augments, Mapping[Any, Fit]):
         own = self.first.spec.formula.by
         assert own is not None
         return self.first.formula.replace(own.label, replace(own, level=None).label)
-
-    @property
-    def loss(self) -> Loss:
-        """The loss that is minimised."""
-        return self.first.loss
-
-    @property
-    def calibration(self) -> Calibration:
-        """The noise and lambda, which are those of each fit."""
-        return self.first.calibration
-
-    @property
-    def scale(self) -> pd.DataFrame | None:
-        """The scale of the columns, which is released once, for the records of all strata."""
-        return self.first.scale
-
-    @property
-    def has_roc(self) -> bool:
-        """Whether a ROC curve was bought with each fit."""
-        return self.first.has_roc
-
-    @property
-    def has_diagnostics(self) -> bool:
-        """Whether the fits have diagnostics."""
-        return self.first.has_diagnostics
 
     def predict(
         self,
@@ -257,14 +229,12 @@ class Strata(Augments, Mapping[Any, Fit]):
         """
         asked: Any = {"threshold": threshold, "interval": interval, "mode": mode, "target": target}
         of_part = partial(_predicted, self, type, asked, is_dask(data) or is_stream(data))
-        reads = (*self.first.spec.formula.covariates, self.by)
         spec = self.first.spec
-        found: pd.Series[Any] | pd.DataFrame = by_parts(of_part, spec, data, reads)
-        return found
+        return by_parts(of_part, spec, data, (*spec.formula.covariates, self.by))
 
     def plot(self, **options: Any) -> Axes:
         """Draw the coefficients of all strata; see `privatelr.plot_coefficients`."""
-        return forest.plot_coefficients(self, **options)
+        return views.forest.plot_coefficients(self, **options)
 
     def plot_term(
         self,
@@ -275,7 +245,8 @@ class Strata(Augments, Mapping[Any, Fit]):
         ax: Any = None,
     ) -> Axes:
         """Draw what a variable adds, with a line for each stratum; see `Fit.plot_term`."""
-        return term_plot.plot_term(self, term, at=at, level=level, ax=ax)
+        fits = named_fits.labelled(self)
+        return views.term_plot.plot_term(fits, term, at=at, level=level, ax=ax)
 
     def summary(
         self,
@@ -291,18 +262,18 @@ class Strata(Augments, Mapping[Any, Fit]):
         ``fits["female"].summary()``.
         """
         shown: Any = {"exponentiate": exponentiate, "digits": digits}
-        return comparison.compare(self, statistic=statistic, level=level, **shown)
+        return views.comparison.compare(self, statistic=statistic, level=level, **shown)
 
     def card(self, format: CardFormat = "markdown") -> str:
         """The privacy card of all fits: what is promised of them together, and each one's card."""
-        return card.write_card(self, format)
+        return views.card.written(views.card.pieces_of_strata(self), format)
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write all fits to one release file, for `privatelr.load`; see `Fit.save`.
 
         It holds what each fit would write, and is read back as `Strata`.
         """
-        release_file.write_release(self, path, overwrite=overwrite)
+        views.release_file.write_release(self, path, overwrite=overwrite)
 
     def __str__(self) -> str:
         return f"{page_model.as_text(self._head())}\n{self.summary().as_text()}"
@@ -315,8 +286,8 @@ class Strata(Augments, Mapping[Any, Fit]):
 
     def _head(self) -> list[Piece]:
         """The kind of the models, and their formula without a level."""
-        title = f"{sentences.title(self.first)}, a fit for each {self.by}"
-        unseen = sentences.unseen_records(self.first)
+        title = f"{views.sentences.title(self.first)}, a fit for each {self.by}"
+        unseen = views.sentences.unseen_records(self.first)
         return [page_model.Heading(title), page_model.Code(self.formula), "", *unseen]
 
 

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from msgspec import UNSET, Meta, UnsetType, field
 
-from privatelr.design import NormBoundedMatrix
 from privatelr.errors import GuaranteeError, ReleaseFileError
 from privatelr.mechanisms.request import ROC
 from privatelr.mechanisms.stages.histogram import calibrate_histogram
@@ -29,6 +28,7 @@ from privatelr.results.release_files.fit_file import (
     read_threshold,
 )
 from privatelr.results.release_files.json_values import CLOSE, named
+from privatelr.results.release_files.origin import with_origin
 from privatelr.selection import multiplicative_weights, simplex
 from privatelr.selection.choices import SelectionCalibration, Selections
 from privatelr.selection.multiplicative_weights import ProgramCalibration, WorstMargins
@@ -163,7 +163,7 @@ def restore_selection(document: entries.Document[Any, ChoicesEntry]) -> Selected
     call, names = document.call, document.derived.get("names")
     # the length of the file bounds the work of planning, and the names are compared later
     spec = plan_again(call.design, len(names) if isinstance(names, list) else 0)[0]
-    if isinstance(spec, NormBoundedMatrix):
+    if not spec.has_names and call.design.row_norm is not None:
         raise ReleaseFileError("call.design.row_norm takes null next to choices")
     target, histogram = entries.read_promise(call.target, "call.target"), None
     made: Any = _calibrate_again(call, spec, target)
@@ -182,7 +182,8 @@ def restore_selection(document: entries.Document[Any, ChoicesEntry]) -> Selected
     bought = {} if histogram is None else {ROC: histogram}
     counts = {} if document.released.roc is UNSET else {ROC: document.released.roc}
     parts = read_parts(fit, read_numbers(counts, bought, "released"), bought)
-    return replace(fit, release=replace(release, histogram=parts.get(ROC)))
+    fit = replace(fit, release=replace(release, histogram=parts.get(ROC)))
+    return with_origin(fit, document.written_by)
 
 
 def _calibrate_again(call: Any, spec: Any, target: Guarantee) -> SelectionCalibration:

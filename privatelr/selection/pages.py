@@ -49,7 +49,7 @@ def _facts(fit: SelectedFit, _: Inference | None) -> Facts:
 
 def _entry_bounds(spec: DesignSpec | EntryBoundedMatrix) -> str:
     size = f"entries of size {spec.x_bound:.3g} at most"
-    if isinstance(spec, EntryBoundedMatrix):
+    if not spec.has_names:
         return f"{size}, others are cut off there; {UNSEEN}"
     if not spec.unbounded:
         return f"{size} from declared bounds; {UNSEEN}"
@@ -57,11 +57,10 @@ def _entry_bounds(spec: DesignSpec | EntryBoundedMatrix) -> str:
     return f"{size}: no bounds for {names}, whose values are cut off there; {BY_BOUNDS}"
 
 
-def _card_facts(fit: SelectedFit) -> tuple[str, Facts]:
+def _details(fit: SelectedFit) -> Facts:
     problem = fit.calibration.problem
     rows = f"d = {count_of(problem.d, 'column')}, no entry above {problem.x_bound:.6g} in size"
-    own = [("Rows", rows), ("Loss", describe(fit.loss)), *fit.calibration.facts]
-    return "all of it on the choices", own
+    return [("Design", rows), ("Loss", describe(fit.loss))]
 
 
 def _rows(fit: SelectedFit, estimates: FloatArray) -> list[int]:
@@ -170,7 +169,8 @@ CHOICES: FitKind[SelectedFit] = FitKind(
     events=_events,
     bought=_bought,
     facts=_facts,
-    card_facts=_card_facts,
+    details=_details,
+    noise=lambda _, places: (np.full(len(places), np.nan), np.full(len(places), np.nan)),
     rows=_rows,
     columns=_columns,
     notes=_notes,

@@ -12,7 +12,7 @@ from privatelr.design import DesignSpec, EntryBoundedMatrix
 from privatelr.errors import ArgumentError
 from privatelr.lazy_import import lazy_import
 from privatelr.numerics.rows import bounded_entries
-from privatelr.results import predict
+from privatelr.results import predict, views
 from privatelr.results.augment import Augments
 from privatelr.results.fit_record import ModelRecord
 from privatelr.results.predict import PredictionType
@@ -20,14 +20,10 @@ from privatelr.selection.choices import SelectionCalibration, Selections
 from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
-    from privatelr.results import fit_tables
     from privatelr.results.fit_kind import FitKind
-    from privatelr.results.pages import summary
     from privatelr.results.pages.summary import FitSummary
     from privatelr.selection import pages
 else:
-    fit_tables = lazy_import("privatelr.results.fit_tables")
-    summary = lazy_import("privatelr.results.pages.summary")
     pages = lazy_import("privatelr.selection.pages")
 
 
@@ -126,7 +122,7 @@ class SelectedFit(Augments, ModelRecord):
 
     def glance(self) -> pd.DataFrame:
         """One row about the fit; every entry is public or covered by the guarantee."""
-        return fit_tables.glance(self)
+        return views.fit_tables.glance(self)
 
     def summary(self, *, exponentiate: bool = False, diagnostics: bool = False) -> FitSummary:
         """The page that `print` shows, with ``as_text()`` and ``as_html()``.
@@ -145,7 +141,7 @@ class SelectedFit(Augments, ModelRecord):
         **Privacy.** *Covered*: the page as it is printed. *Neighbours*: those of the guarantee.
         *Assumed public*: as for the fit. *Not covered*: what ``diagnostics=True`` adds.
         """
-        return summary.summarise(self, exponentiate=exponentiate, diagnostics=diagnostics)
+        return views.summary.summarise(self, exponentiate=exponentiate, diagnostics=diagnostics)
 
     def plot(self, **options: Any) -> Never:
         """Raise an error, because these coefficients have no intervals; see `selected`."""

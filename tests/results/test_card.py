@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 from frames_for_laws import clinic, fit_clinic
 
-import privatelr.results.pages.card
 from privatelr import (
     ZCDP,
     ApproxDP,
@@ -50,9 +49,9 @@ def test_the_card_states_the_record(options):
         "Guarantee": str(fit.guarantee),
         "Neighbours": "replace one record",
         "Records": "n = 40",
-        "Rows": f"d = {calibration.problem.d} columns, no row longer than "
-        f"R = {calibration.problem.radius:.6g}",
-        "Lambda": f"{calibration.lambda_:.6g}",
+        "Design": f"d = {calibration.problem.d} columns, intercept {fit.spec.intercept:g}, no row "
+        f"longer than R = {calibration.problem.radius:.6g}",
+        "Lambda": f"{calibration.lambda_:.3g}",
         "Mechanism": f"{calibration.placement} perturbation",
         "Noise": f"{calibration.noise.title}, scale {calibration.noise.scale:.6g}",
         "Certificate": f"{calibration.tau:.6g}",
@@ -77,10 +76,8 @@ def test_the_card_states_what_was_spent_on_what(eps, op):
     fit = fit_clinic(clinic(), eps=eps, op=op, spend="inference")
     text = plain(fit.card())
     moments = fit.release.moments.calibration
-    first, second = fit.calibration.proven, moments.target
-    spent = f"| Spent | {first} on the coefficients; {second} on the matrices for inference |"
-    assert spent in text
-    assert f"| Guarantee | {eps if eps != 1.0 else 'epsilon = 1 (pure)'} |" in text
+    whole = eps if eps != 1.0 else "epsilon = 1 (pure)"
+    assert re.search(rf"\| Guarantee \| {re.escape(f'{whole}: coefficients')} .*inference", text)
     assert "Then they see the estimates and the matrices for inference." in text
     noise = (
         f"| Matrices for inference | {moments.noise.title} noise, scale {moments.noise.scale:.6g}"
@@ -95,7 +92,7 @@ def test_the_card_states_what_was_spent_on_what(eps, op):
 
 def test_a_card_without_inference_does_not_speak_of_it():
     text = plain(fit_clinic(clinic()).card())
-    assert "| Spent | all of it on the coefficients |" in text
+    assert "| Guarantee | epsilon = 1 (pure), coefficients only |" in text
     assert "matrices" not in text
     assert "inference" not in text
 
@@ -103,7 +100,7 @@ def test_a_card_without_inference_does_not_speak_of_it():
 def test_the_matrices_of_a_plain_fit():
     text = plain(fit_clinic(clinic(), eps=0, spend="inference").card())
     assert "without noise, in the units of the design" in text
-    assert "| Spent |" not in text
+    assert "| Certificate |" not in text
     assert "| Matrices for inference |" not in text
 
 
@@ -243,4 +240,3 @@ def test_the_card_is_read_from_the_record():
     other = replace(fit, release=replace(fit.release, coef=0 * fit.release.coef))
     assert fit.card() != other.card()
     assert "| age | 0 |" in other.card()
-    assert privatelr.results.pages.card.write_card(other, "markdown") == other.card()

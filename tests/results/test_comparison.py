@@ -162,7 +162,7 @@ def test_digits_are_decimals_and_never_hide_a_number(digits):
 def test_what_makes_estimates_differ_is_said(monkeypatch):
     # the tables of a fit have other coefficients by default than a fit without inference
     said = sentences(compare(fits("inference", "small")))
-    assert "different coefficients: unpenalised in inference, penalised in small" in said
+    assert "different coefficients: unpenalised in inference, as released in small" in said
     assert "different" not in sentences(compare(fits("output", "small")))
     assert "different losses" in sentences(compare(fits("inference", "svm")))
     turned = drawn(dplr, "I(y == 0) ~ age", trial(), eps=1.0, **SCHEMA)
@@ -177,7 +177,7 @@ def test_what_makes_estimates_differ_is_said(monkeypatch):
 
     monkeypatch.setattr(comparison, "infer_coefficients", other)
     said = sentences(compare(fits("inference", "crossed", "small", "output")))
-    assert "unpenalised in inference, other in crossed, penalised in small and output" in said
+    assert "unpenalised in inference, other in crossed, as released in small and output" in said
 
 
 def test_the_table_is_a_function_of_the_releases():

@@ -14,7 +14,7 @@ from privatelr import ZCDP, PureDP, dplr
 from privatelr.design import standardise, unstandardised
 from privatelr.mechanisms.stages.scale import ScaleFacts, ScaleRelease, calibrate_scale, scale_map
 from privatelr.privacy.noise import SeededRandomness
-from privatelr.results.scale_table import noise_reach, variance_ends
+from privatelr.results.fit_tables import noise_reach, variance_ends
 from privatelr.types import ColumnGroup
 
 DRAWS = 4000

@@ -17,6 +17,7 @@ from privatelr import (
     ZCDP,
     ArgumentError,
     Diagnostics,
+    GuaranteeError,
     PrivacyWarning,
     dplr,
     dpsimplex,
@@ -131,7 +132,7 @@ def test_a_loaded_fit_has_no_rule_and_says_why_there_is_nothing_below_it(tmp_pat
     assert "#d32f2f" not in loaded._repr_html_()
     assert DIAGNOSED not in " ".join(str(loaded).split())
     assert "a saved fit does not have it" in " ".join(str(loaded).split())
-    with pytest.raises(ArgumentError, match="diagnostics=True: this fit has none"):
+    with pytest.raises(GuaranteeError, match="diagnostics are computed from the training data"):
         loaded.summary(diagnostics=True)
     with pytest.raises(ArgumentError, match="diagnostics takes True or False"):
         loaded.summary(diagnostics="yes")

@@ -297,8 +297,10 @@ def _called(fits: Mapping[str, Any]) -> dict[str, Any]:
 def _read_candidates(fits: Mapping[str, Any]) -> dict[str, ModelRecord]:
     """Read two fits or more, of one response and about the same neighbours."""
     named: dict[str, ModelRecord] = named_fits("choose", ModelRecord, _TAKES, fits, (), list)
+    if any(fit.spec.response.kind == "classes" for fit in named.values()):
+        raise ArgumentError("choose: it takes fits of two classes, and one has more.")
     first, *others = named
-    responses = {label: _outcome(fit) for label, fit in named.items()}
+    responses = {label: fit.spec.response.describe() for label, fit in named.items()}
     for label in others:
         if responses[label] != responses[first]:
             raise ArgumentError(
@@ -311,19 +313,11 @@ def _read_candidates(fits: Mapping[str, Any]) -> dict[str, ModelRecord]:
             "fits: choose takes fits about records, or about persons with one number of records "
             "per person."
         )
-    if len({_about(fit) for fit in named.values()}) > 1:
+    formulas = [fit.spec.formula for fit in named.values()]
+    about = [[one and one.label for one in (own.subset, own.by)] for own in formulas]
+    if about != [about[0]] * len(about):
         raise ArgumentError("fits: choose takes fits of one subset, or of one stratum.")
     return named
-
-
-def _about(fit: ModelRecord) -> tuple[str | None, str | None]:
-    """The subset and the stratum of a fit, of whose records alone it is scored."""
-    subset, by = fit.spec.formula.subset, fit.spec.formula.by
-    return None if subset is None else subset.label, None if by is None else by.label
-
-
-def _outcome(fit: ModelRecord) -> str:
-    return str(fit.spec.response.describe())
 
 
 def _require_score(label: str, fit: ModelRecord, score: ScoreName) -> None:

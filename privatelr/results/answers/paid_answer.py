@@ -6,17 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 from privatelr import page_model
 from privatelr.arguments import suggests_arguments
-from privatelr.lazy_import import lazy_import
+from privatelr.results import views
 
 if TYPE_CHECKING:
     import os
 
-    from privatelr.results.pages import card
+    from privatelr.results.fit_record import ModelRecord
     from privatelr.results.pages.card import CardFormat
-    from privatelr.results.release_files import release_file
-else:
-    card = lazy_import("privatelr.results.pages.card")
-    release_file = lazy_import("privatelr.results.release_files.release_file")
 
 
 @suggests_arguments
@@ -32,6 +28,13 @@ class PaidAnswer(page_model.Paged):
 
         @property
         def entry(self) -> Any: ...
+        @property
+        def nobs(self) -> int: ...
+
+    @property
+    def fit(self) -> ModelRecord | None:
+        """The fit that the answer chose; None for an answer of another kind."""
+        return None
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Write the answer to a release file, for `privatelr.load` and for other programs.
@@ -58,7 +61,7 @@ class PaidAnswer(page_model.Paged):
         **Privacy.** *Covered*: everything in the file, by the guarantee of the answer. *Neighbours*
         and *Assumed public*: those of the answer. *Not covered*: nothing in the file.
         """
-        release_file.write_release(self, path, overwrite=overwrite)
+        views.release_file.write_release(self, path, overwrite=overwrite)
 
     def card(self, format: CardFormat = "markdown") -> str:
         """The privacy card: what is promised and to whom, and how to check it.
@@ -73,4 +76,4 @@ class PaidAnswer(page_model.Paged):
         **Privacy.** *Covered*: the card, which repeats what the release file contains.
         *Neighbours* and *Assumed public*: as for `save`. *Not covered*: nothing on the card.
         """
-        return card.write_card(self, format)
+        return views.card.written(views.card.pieces_of_answer(self), format)

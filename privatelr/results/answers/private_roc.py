@@ -12,7 +12,6 @@ from scipy import special
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, GuaranteeError, require_number, require_whole
 from privatelr.inference import released_roc as roc
-from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms.stages.histogram import (
     HistogramRelease,
     calibrate_histogram,
@@ -23,6 +22,7 @@ from privatelr.page_model import Piece
 from privatelr.privacy import Guarantee
 from privatelr.privacy import to_json as guarantee_to_json
 from privatelr.privacy.accounting import Entry
+from privatelr.results import views
 from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.answers.scored_records import (
     Evaluation,
@@ -36,9 +36,6 @@ from privatelr.types import FloatArray
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privatelr.results.pages import roc_page
-else:
-    roc_page = lazy_import("privatelr.results.pages.roc_page")
 
 RATES = ("sensitivity", "specificity", "positive_predictive_value", "negative_predictive_value")
 _SLOPE_REPLICATES = 40
@@ -295,52 +292,46 @@ class PrivateRoc(PaidAnswer):
 
         Columns term, estimate, std_error, and its parts sampling_sd, privacy_sd and binning_sd.
         """
-        shares = roc.parts_of(self.release, roc.prevalences)
         rows = {
             "auc": (self.auc, self._auc_errors),
-            "prevalence": (self.prevalence, (*shares, 0.0)),
+            "prevalence": (self.prevalence, (*roc.parts_of(self.release, roc.prevalences), 0.0)),
         }
         if self.loss.probability is not None:
-            probability, middles = self._probabilities("tidy"), self._middles()
-            briers = roc.parts_of(self.release, lambda c: roc.brier_scores(c, probability))
+
+            def brier(counts: FloatArray, links: FloatArray) -> FloatArray:
+                return roc.brier_scores(counts, special.expit(links))
+
+            def slope(counts: FloatArray, links: FloatArray) -> FloatArray:
+                return roc.calibration_lines(counts, links)[..., 1]
+
+            middles = self._middles()
+            briers = roc.parts_of(self.release, lambda counts: brier(counts, middles))
             slopes = roc.parts_of(
-                self.release,
-                lambda counts: roc.calibration_lines(counts, middles)[..., 1],
-                _SLOPE_REPLICATES,
+                self.release, lambda counts: slope(counts, middles), _SLOPE_REPLICATES
             )
-            in_bins = roc.binning_sd(
-                self.release, lambda c, links: roc.brier_scores(c, special.expit(links))
-            )
-            along = roc.binning_sd(
-                self.release, lambda c, links: roc.calibration_lines(c, links)[1]
-            )
-            rows |= {"brier": (self.brier, (*briers, in_bins))}
-            rows |= {"calibration_slope": (self.calibration_slope, (*slopes, along))}
+            in_bins = [roc.binning_sd(self.release, statistic) for statistic in (brier, slope)]
+            rows |= {"brier": (self.brier, (*briers, in_bins[0]))}
+            rows |= {"calibration_slope": (self.calibration_slope, (*slopes, in_bins[1]))}
         errors = np.array([parts for _, parts in rows.values()], dtype=np.float64)
-        return pd.DataFrame(
-            {
-                "term": list(rows),
-                "estimate": [estimate for estimate, _ in rows.values()],
-                "std_error": np.linalg.norm(errors, axis=1),
-                "sampling_sd": errors[:, 0],
-                "privacy_sd": errors[:, 1],
-                "binning_sd": errors[:, 2],
-            }
-        )
+        table = pd.DataFrame({"term": list(rows)})
+        table["estimate"] = [estimate for estimate, _ in rows.values()]
+        table["std_error"] = np.linalg.norm(errors, axis=1)
+        table[["sampling_sd", "privacy_sd", "binning_sd"]] = errors
+        return table
 
     def plot(self, *, level: float = 0.95, ax: Any = None) -> Axes:
         """Draw the curve with bands of sampling, and of sampling and noise together.
 
         See `privatelr.results.pages.roc_page.plot_roc`.
         """
-        return roc_page.plot_roc(self, level=level, ax=ax)
+        return views.roc_page.plot_roc(self, level=level, ax=ax)
 
     def plot_calibration(self, groups: int = 10, *, level: float = 0.95, ax: Any = None) -> Axes:
         """Draw observed shares against predicted probabilities, in as many groups.
 
         See `privatelr.results.pages.roc_page.plot_calibration`.
         """
-        return roc_page.plot_calibration(self, groups, level=level, ax=ax)
+        return views.roc_page.plot_calibration(self, groups, level=level, ax=ax)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values: the noisy counts with all that is needed to read them, and the price."""
@@ -360,7 +351,7 @@ class PrivateRoc(PaidAnswer):
 
     def page(self) -> list[Piece]:
         """The pieces of the page that `print` shows."""
-        return roc_page.page_of(self)
+        return views.roc_page.page_of(self)
 
     def __repr__(self) -> str:
         return f"<PrivateRoc of {self.formula!r}, {self.guarantee}>"

@@ -48,7 +48,6 @@ from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomne
 from privatelr.results import predict
 from privatelr.results.fit_record import ModelRecord
 from privatelr.sources import (
-    Batch,
     as_batch,
     is_dask,
     is_stream,
@@ -104,7 +103,7 @@ class Evaluation:
             return self._filled(_counts(*given, self.data, self.outcomes))
         formula = self.fit.spec.formula
         read = tuple(dict.fromkeys((*formula.scored, *formula.selecting)))
-        found = self.data.over(read, partial(_counts_of_part, *given))
+        found = self.data.over(read, partial(_counts, *given))
         return self._filled(np.asarray(np.sum(found, axis=0)))
 
     def _filled(self, counts: FloatArray) -> FloatArray:
@@ -113,7 +112,7 @@ class Evaluation:
     @property
     def is_in_parts(self) -> bool:
         """Whether the records are in partitions or in a stream, of which counts alone come here."""
-        return isinstance(self.data, design.DaskTable | design.StreamTable)
+        return self.length is None
 
     @property
     def neighbours(self) -> Neighbours:
@@ -131,15 +130,10 @@ class Evaluation:
         return scores_of_table(self.fit, self.data, self.outcomes)
 
 
-def _counts_of_part(
-    fit: ModelRecord, edges: FloatArray, persons: int | None, part: Batch
-) -> FloatArray:
-    return _counts(fit, edges, persons, part, part)
-
-
 def _counts(
-    fit: ModelRecord, edges: FloatArray, persons: int | None, data: Any, outcomes: Any
+    fit: ModelRecord, edges: FloatArray, persons: int | None, data: Any, outcomes: Any = None
 ) -> FloatArray:
+    outcomes = data if outcomes is None else outcomes
     link, label = scores_of_table(fit, data, outcomes)
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
         cells = cells_of(link, label, edges)
@@ -175,81 +169,55 @@ def open_data(fit: ModelRecord, data: Any, response: Any, person: Any = None) ->
     ArgumentError, FormulaError, SchemaError
         One sentence each, on public facts only.
     """
-    spec = fit.spec
-    if spec.formula.person is not None:
-        return _open_persons(fit, data, response, person)
-    if person is not None:
+    spec, formula = fit.spec, fit.spec.formula
+    about, read = formula.person, _reader_of_parts(data)
+    if about is None and person is not None:
         raise ArgumentError(
             "person: the fit is about records, of which each counts by itself; a fit with person= "
             "is about persons."
+        )
+    if about is not None and read is not None:
+        raise ArgumentError(
+            "data: answers about persons take a table in memory, as data.compute() is of a Dask "
+            "collection."
         )
     if is_stream(data) and (response is not None or not spec.has_names):
         raise ArgumentError(
             "response: a stream of records has the outcomes in a column of its own; leave response "
             "out, with a fit of a formula."
         )
-    read = _reader_of_parts(data)
-    if read is not None and response is None and spec.has_names:
-        table: Any = read(spec.formula.text, data, None)[1]
-        names = (*spec.formula.scored, *spec.formula.selecting)
-        design.require_readable(spec, table.typed, names)
-        design.require_outcomes(spec, table.typed)
-        return Evaluation(fit, table, table, None)
-    if not spec.has_names:
-        n = int(design.as_matrix(spec, data).shape[0])
-        if response is None:
-            raise ArgumentError(
-                "response=None: the fit was of a matrix, beside which response takes the outcomes, "
-                "one for each row."
-            )
-    else:
-        batch = as_batch(data)
-        names = (*spec.formula.covariates, *spec.formula.selecting)
-        design.require_readable(spec, batch, names)
-        n = len(batch)
-    if response is None:
-        design.require_outcomes(spec, batch)
-        outcomes = batch
-    else:
-        outcomes = _beside(fit, response, n)
-    if n == 0:
-        raise ArgumentError("data is empty: a private answer takes at least one record.")
-    return Evaluation(fit, data, outcomes, n)
-
-
-def _open_persons(fit: ModelRecord, data: Any, response: Any, person: Any) -> Evaluation:
-    """Open data whose records are of persons, by a column of theirs or by values beside them.
-
-    No error tells how many records there are, which is private.
-    """
-    if _reader_of_parts(data) is not None:
-        raise ArgumentError(
-            "data: answers about persons take a table in memory, as data.compute() is of a Dask "
-            "collection."
-        )
-    formula, numbered = fit.spec.formula, not fit.spec.has_names
-    assert formula.person is not None
-    if (response is None) is not (person is None) or (numbered and person is None):
+    is_bare = response is None and not spec.has_names
+    if about is not None and (is_bare or (response is None) is not (person is None)):
         raise ArgumentError(
             "response, person: both are columns of the data, or values beside it, one for each "
             "row; beside a sparse matrix they are values."
         )
-    if numbered:
-        rows = int(design.as_matrix(fit.spec, data).shape[0])
-    else:
-        batch = as_batch(data)
-        named = (*formula.scored, formula.person.column)
-        named = named if person is None else formula.covariates
-        design.require_readable(fit.spec, batch, (*named, *formula.selecting))
-        if person is None:
-            design.require_outcomes(fit.spec, batch)
-        rows = len(batch)
-    outcomes = batch if person is None else _beside(fit, response, rows, person)
-    m, _, grouped = design.with_shares(outcomes, formula.person)
-    if m == 0:
+    if is_bare:
+        raise ArgumentError(
+            "response=None: the fit was of a matrix, beside which response takes the outcomes, one "
+            "for each row."
+        )
+    own = formula.covariates
+    if response is None:
+        own = formula.scored if about is None else (*formula.scored, about.column)
+    if read is not None and response is None:
+        table: Any = read(formula.text, data, None)[1]
+        design.require_readable(spec, table.typed, (*own, *formula.selecting))
+        design.require_outcomes(spec, table.typed)
+        return Evaluation(fit, table, table, None)
+    if spec.has_names:
+        data = as_batch(data)
+        design.require_readable(spec, data, (*own, *formula.selecting))
+    rows = len(data) if spec.has_names else int(design.as_matrix(spec, data).shape[0])
+    if response is None:
+        design.require_outcomes(spec, data)
+    outcomes = data if response is None else _beside(fit, response, rows, person)
+    if about is not None:
+        rows, _, outcomes = design.with_shares(outcomes, about)
+    if rows == 0:
         raise ArgumentError("data is empty: a private answer takes at least one record.")
-    unnamed = person is not None and name_of_values(person) is None
-    return Evaluation(fit, data if numbered else batch, grouped, m, True, unnamed)
+    is_unnamed = person is not None and name_of_values(person) is None
+    return Evaluation(fit, data, outcomes, rows, about is not None, is_unnamed)
 
 
 def _beside(fit: ModelRecord, response: Any, n: int, person: Any = None) -> Any:

@@ -6,6 +6,7 @@ Every fact on the card comes from the record of the fit, which is the content of
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from privatelr import page_model
@@ -23,15 +24,12 @@ from privatelr.privacy import (
     PureDP,
     to_approximate,
 )
-from privatelr.results.answers.chosen_fit import ChosenFit
 from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord
 from privatelr.results.pages import sentences
 from privatelr.results.pages.coefficient_table import shown_rows
 from privatelr.results.pages.sentences import beyond_promise, sentences_of_paid
-from privatelr.results.release_files import origin
-from privatelr.results.release_files.file_entries import Kind
-from privatelr.results.release_files.origin import recomputed, stated
+from privatelr.results.release_files.origin import checked, recomputed, sample_of, stated
 from privatelr.results.release_files.release_file import kind_of, release_document
 
 if TYPE_CHECKING:
@@ -44,12 +42,12 @@ _SCHEMA = (
 )
 _LOAD = """\
 import privatelr
-fit = privatelr.load("model.json")
-print(fit.origin)"""
-_LOAD_ANSWER = """\
-import privatelr
-answer = privatelr.load("answer.json")"""
-_CHARGED = "The ledger entry has this guarantee, and its events are those of the stated noise."
+release = privatelr.load("release.json")
+print(release)"""
+_ENOUGH = (
+    "The law of the noise, or of the choice, is enough for the guarantee, by the proof that the "
+    "answer itself used."
+)
 _LARGEST_SHOWN = 20.0
 """The card shows the exponential of an epsilon up to this one."""
 _EXAMPLE_DELTA = 1e-6
@@ -57,16 +55,9 @@ _MOST_ROWS = 200
 """The card lists at most this number of chosen columns."""
 
 
-def write_card(release: ModelRecord | Strata | PaidAnswer, format: CardFormat) -> str:
+def written(pieces: list[Piece], format: CardFormat) -> str:
     """The card as Markdown or as an HTML page; see `Fit.card`."""
     require_choice(ArgumentError, "format", format, ("markdown", "html"))
-    match release:
-        case ModelRecord():
-            pieces = _pieces_of_fit(release)
-        case PaidAnswer():
-            pieces = _pieces_of_answer(release)
-        case _:
-            pieces = _pieces_of_strata(release)
     return page_model.as_document(pieces) if format == "html" else page_model.as_markdown(pieces)
 
 
@@ -80,11 +71,12 @@ def _document_of(release: ModelRecord | PaidAnswer) -> dict[str, Any]:
 # -- a fit ---------------------------------------------------------------------------------------
 
 
-def _pieces_of_fit(fit: ModelRecord) -> list[Piece]:
+def pieces_of_fit(fit: ModelRecord) -> list[Piece]:
+    """The card of a fit."""
     document = _document_of(fit)
     return [
         Heading("Privacy card"),
-        f"{sentences.title(fit)} of {_sample(fit)}:",
+        f"{sentences.title(fit)} of {sample_of(fit)}:",
         Code(fit.formula),
         Heading("What is promised, and to whom"),
         *_promise(fit, document),
@@ -95,14 +87,17 @@ def _pieces_of_fit(fit: ModelRecord) -> list[Piece]:
             ("Variable", "Kind", "Declared"),
             [(v.name, v.kind, _range(v)) for v in fit.spec.variables.values()],
         ),
-        f"Response {fit.spec.response.describe()}.",
         "A promise takes these as public: they must come from knowledge of the subject, or from "
         "a release that was paid for apart, such as suggest_bounds, and not from a look at the "
         "table. Values beyond a bound count as the bound.",
         *_void_declarations(fit),
         Heading("What is released"),
         *fit.kind.released(fit),
-        *_checks(fit, document),
+        *_checks(fit, document, recomputed(fit, checked(fit)), stated(fit)),
+        "Try to break the mechanism, on your own computer:",
+        Code("privatelr audit"),
+        "A JSON Schema for programs that check such files is part of the package:",
+        Code(_SCHEMA),
     ]
 
 
@@ -120,11 +115,6 @@ _UNCOVERED = (
 
 
 # -- the promise of a fit, and its limits -----------------------------------------------------
-
-
-def _sample(fit: ModelRecord) -> str:
-    about_persons = fit.guarantee.neighbours is REPLACE_PERSON
-    return f"the records of {fit.nobs} persons" if about_persons else f"{fit.nobs} records"
 
 
 def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
@@ -258,7 +248,7 @@ def released_with_noise(fit: FitRecord) -> list[Piece]:
         note += f" They are log odds against {fit.spec.response.classes[0]}, the reference."
     if not isinstance(fit.guarantee, NonPrivate):
         headers.append("Privacy sd, at most")
-        for cells, limit in zip(rows, fit.kind.limits(fit, shown), strict=True):
+        for cells, limit in zip(rows, fit.kind.noise(fit, shown)[1], strict=True):
             cells.append(f"{limit:.3g}")
         of_scale = "" if fit.release.scale is None else ", but for the released scale"
         note += f" The privacy sd is what the noise adds; computed without the data{of_scale}."
@@ -287,42 +277,43 @@ def _moments_of_columns(fit: NoisyRecord) -> list[Piece]:
             ("Column", "Mean", "Noise sd of the mean", "Sd", "Sd at least", "Sd at most"), rows
         ),
         "Means and standard deviations by which the rows were standardised, with noise, over all "
-        f"{_sample(fit)}; one that could not be used counts as the middle of the bounds of "
+        f"{sample_of(fit)}; one that could not be used counts as the middle of the bounds of "
         "every column, and as none of the levels. By the law of the noise the standard deviation "
         "of the records lies between the two ends in 95 % of fits or more, for each column. The "
         "moments are in the release file under 'scale', in scaled units.",
     ]
 
 
-def _checks(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
+def _checks(
+    release: ModelRecord | PaidAnswer,
+    document: dict[str, Any],
+    recomputed: Sequence[str],
+    stated: Sequence[str],
+) -> list[Piece]:
     """What a reader of the release file can check, how, and what its writer only states."""
     heading = "What can be checked in the release file"
     checks, word = "Reading the file recomputes:", "What remains the word of its writer:"
-    if fit.origin is not None:
+    if getattr(release, "origin", None) is not None:
         heading = "What was checked when the release file was read"
         checks = "This fit was read from a file. Reading it recomputed:"
         word = "Stated by the writer of the file, and not checkable:"
     return [
         Heading(heading),
         checks,
-        Bullets(recomputed(fit)),
+        Bullets(recomputed),
         word,
-        Bullets(stated(fit)),
+        Bullets(stated),
         Heading("How to check this"),
         "Content hash (SHA-256) of the release file, as this software writes it:",
         Code(document["sha256"]),
         Code(_LOAD),
-        "Try to break the mechanism, on your own computer:",
-        Code("privatelr audit"),
-        "A JSON Schema for programs that check such files is part of the package:",
-        Code(_SCHEMA),
     ]
 
 
 # -- fits to strata ------------------------------------------------------------------------------
 
 
-def _pieces_of_strata(strata: Strata) -> list[Piece]:
+def pieces_of_strata(strata: Strata) -> list[Piece]:
     """The promise of all fits together, and then each one's card."""
     levels = ", ".join(map(str, strata.levels))
     pieces: list[Piece] = [
@@ -335,40 +326,25 @@ def _pieces_of_strata(strata: Strata) -> list[Piece]:
         "a record has, and how many records a level has, is covered by the promise.",
     ]
     for level, fit in strata.items():
-        pieces += [Heading(f"{strata.by} = {level}"), *_pieces_of_fit(fit)]
+        pieces += [Heading(f"{strata.by} = {level}"), *pieces_of_fit(fit)]
     return pieces
 
 
 # -- an answer -----------------------------------------------------------------------------------
 
 
-def _pieces_of_answer(answer: PaidAnswer) -> list[Piece]:
+def pieces_of_answer(answer: PaidAnswer) -> list[Piece]:
+    """The card of an answer, and of the fit that it chose."""
     document, (_, kind) = _document_of(answer), kind_of(answer)
+    verified = [_ENOUGH, kind.checked]
     pieces: list[Piece] = [
         Heading("Privacy card of an answer"),
         *_promise_of_answer(answer.guarantee),
         *(piece for piece in answer.page() if piece),
-        Heading("What can be checked in the release file"),
-        "Reading the file recomputes:",
-        Bullets(
-            [
-                origin.SAME_HASH,
-                "The law of the noise, or of the choice, is enough for the guarantee, by the proof "
-                "that the answer itself used.",
-                kind.checked,
-                *([_CHARGED] if answer.entry else []),
-            ]
-        ),
-        "What remains the word of its writer:",
-        Bullets(_stated_of_answer(answer, kind, is_seeded=document["randomness"] == "seed")),
-        Heading("How to check this"),
-        "Content hash (SHA-256) of the release file, as this software writes it:",
-        Code(document["sha256"]),
-        Code(_LOAD_ANSWER),
+        *_checks(answer, document, recomputed(answer, verified), stated(answer, kind.stated)),
     ]
-    if isinstance(answer, ChosenFit):
-        heading = Heading(f"The chosen fit: {page_model.on_one_line(answer.label)}")
-        return [*pieces, heading, *_pieces_of_fit(answer.fit)]
+    if answer.fit is not None:
+        pieces += [Heading("The chosen fit"), *pieces_of_fit(answer.fit)]
     return pieces
 
 
@@ -381,20 +357,4 @@ def _promise_of_answer(guarantee: Guarantee) -> list[Piece]:
     return [
         f"Suppose someone knows all other {of} and everything but this answer, and can compute "
         f"without limit. {odds} A group of k {of} is covered with {groups}."
-    ]
-
-
-def _stated_of_answer(answer: PaidAnswer, kind: Kind, *, is_seeded: bool) -> list[str]:
-    charged = "A ledger was charged for this answer before the records were read."
-    if answer.entry is None:
-        charged = (
-            "No ledger was charged for this answer. The file does not tell what else was released "
-            "about the same records."
-        )
-    drawn = "The randomness came from the operating system, was drawn once, and was not kept."
-    return [
-        "The noise was made from a seed." if is_seeded else drawn,
-        "The numbers were computed from so many records, by the stated mechanism.",
-        *kind.stated,
-        charged,
     ]

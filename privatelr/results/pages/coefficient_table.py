@@ -13,7 +13,7 @@ from privatelr.inference import Inference
 from privatelr.page_model import Table
 from privatelr.plot_style import PARTS
 from privatelr.privacy import NonPrivate
-from privatelr.results import fit_tables, odds_ratios
+from privatelr.results import odds_ratios
 from privatelr.results.fit_record import FitRecord, ModelRecord
 from privatelr.types import FloatArray
 
@@ -52,8 +52,7 @@ def estimates_table(fit: ModelRecord) -> Table:
     """The table of estimates without standard errors.
 
     Further columns are those of the kind of the fit, such as a forecast of the noise, and odds
-    ratios. If the odds ratio for one unit would be too near to 1 or too far from it to be read, a
-    column has the number of units for which it is shown.
+    ratios. Where these are not of one unit, a column has the number of their units.
     """
     estimates, known = fit.kind.estimates(fit), fit.kind.names(fit)
     shown = fit.kind.rows(fit, estimates)
@@ -61,16 +60,8 @@ def estimates_table(fit: ModelRecord) -> Table:
     columns = {"Estimate": figures(estimates[shown]), **further}
     if fit.loss.probability is not None:
         logs = estimates[shown]
-        units = odds_ratios.odds_units(logs, sd, odds_ratios.spans_of(fit)[shown])
-        logs, sd = logs / units, sd / units
-        with np.errstate(all="ignore"):
-            odds = np.exp(logs)
-        # enough decimals that an odds ratio beyond the noise differs from 1
-        sizes = np.fmax(np.abs(logs), sd)
-        sizes = sizes[sizes >= 10.0 ** (1 - _MOST_PLACES)]
-        least = 1 - math.floor(math.log10(sizes.min())) if sizes.size else _LEAST_PLACES
-        cells = zip(odds.tolist(), figures(odds, max(least, _LEAST_PLACES)), strict=True)
-        columns["odds ratio"] = [odds_ratios.beyond(value) or cell for value, cell in cells]
+        units = odds_ratios.readable_units(odds_ratios.spans_of(fit)[shown])
+        columns["odds ratio"] = odds_figures(logs / units, sd / units)
         if (units != 1).any():
             columns[UNITS] = ["" if unit == 1 else odds_ratios.units_of(unit) for unit in units]
     names = tuple(known[row] for row in shown)
@@ -83,8 +74,7 @@ def noise_columns(fit: FitRecord, shown: list[int]) -> tuple[dict[str, list[str]
     """A forecast of the noise and an upper bound on it; none without a guarantee."""
     if isinstance(fit.guarantee, NonPrivate):
         return {}, np.zeros(len(shown))
-    sd = fit.kind.limits(fit, shown)
-    expected = fit_tables.foreseen_noise(fit)[shown]
+    expected, sd = fit.kind.noise(fit, shown)
     if fit.calibration.placement == "output":
         return {EXACT: figures(sd)}, sd
     if np.isnan(expected).any():
@@ -112,14 +102,12 @@ def inference_tables(fit: FitRecord, found: Inference, *, as_odds: bool = False)
     names, half = tuple(fit.spec.columns.names), (1 - found.level) / 2
     line = " The dashed line is zero."
     if as_odds:
-        units = odds_ratios.odds_units(found.estimate, found.sd, odds_ratios.spans_of(fit))
+        units = odds_ratios.readable_units(odds_ratios.spans_of(fit))
         names = tuple(map(odds_ratios.with_unit, names, units.tolist()))
         found = replace(found, **{part: getattr(found, part) / units for part in _IN_UNITS})
         line = " Lengths are those of the logarithms, and the dashed line is an odds ratio of 1."
-        with np.errstate(all="ignore"):
-            odds, low, high = (np.exp(v) for v in (found.estimate, found.lower, found.upper))
-            error = odds * found.sd
-        first, *ends = (odds_ratios.odds_figures(values, error) for values in (odds, low, high))
+        ends_of_logs = (found.estimate, found.lower, found.upper)
+        first, *ends = (odds_figures(logs, found.sd) for logs in ends_of_logs)
         columns = {"Odds Ratio": first, "SE(log)": figures(found.std_error)}
     else:
         first, *ends = map(figures, (found.estimate, found.lower, found.upper))
@@ -195,6 +183,20 @@ def figures(values: Iterable[float], least: int = _LEAST_PLACES) -> list[str]:
         return f"{value:.{places}f}" if is_short else f"{value:.2e}"
 
     return [figure(value) for value in column]
+
+
+def odds_figures(logs: FloatArray, sd: FloatArray) -> list[str]:
+    """Odds ratios as text, none of which is written as zero or as infinity.
+
+    There are enough decimals that an odds ratio beyond its error differs from 1.
+    """
+    with np.errstate(all="ignore"):
+        odds = np.exp(logs)
+    sizes = np.fmax(np.abs(logs), sd)
+    sizes = sizes[sizes >= 10.0 ** (1 - _MOST_PLACES)]
+    least = 1 - math.floor(math.log10(sizes.min())) if sizes.size else _LEAST_PLACES
+    cells = zip(odds.tolist(), figures(odds, max(least, _LEAST_PLACES)), strict=True)
+    return [odds_ratios.beyond(value) or cell for value, cell in cells]
 
 
 def _is_plain(value: float) -> bool:

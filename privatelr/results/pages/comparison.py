@@ -37,9 +37,9 @@ from privatelr.privacy import (
 from privatelr.privacy.accounting import column_of_persons, joint_guarantee
 from privatelr.results import fit_tables, odds_ratios
 from privatelr.results.answers.named_fits import named_fits
-from privatelr.results.fit_record import FitRecord, ModelRecord, NoisyRecord
+from privatelr.results.fit_record import ModelRecord, NoisyRecord
 from privatelr.results.fit_tables import infer_coefficients
-from privatelr.results.pages.coefficient_table import figures
+from privatelr.results.pages.coefficient_table import figures, odds_figures
 from privatelr.results.pages.error_notes import lacks_errors
 from privatelr.results.pages.sentences import sentences_of_paid
 from privatelr.types import FloatArray
@@ -175,8 +175,8 @@ def compare(
     epsilon = 1.5 (pure)
     """
     takes = "fits of this package, a list of them, or a mapping from labels to fits"
-    named: dict[str, ModelRecord] = named_fits(
-        "compare", ModelRecord, takes, fits, others, _numbered, strata=True, classes=True
+    named: dict[str, Any] = named_fits(
+        "compare", ModelRecord, takes, fits, others, _numbered, strata=True
     )
     require_choice(ArgumentError, "statistic", statistic, ("std_error", "conf_int"))
     as_odds = False
@@ -185,9 +185,7 @@ def compare(
     places, asked = _read_digits(digits), Question(level, target=None)
     whole = together(named.values())
     found = {
-        label: infer_coefficients(fit, asked)
-        for label, fit in named.items()
-        if isinstance(fit, FitRecord) and fit.release.moments is not None
+        label: infer_coefficients(fit, asked) for label, fit in named.items() if fit.has_inference
     }
     far = [label for label, one in found.items() if lacks_errors(one)]
     below: Statistic = "conf_int" if far else statistic
@@ -202,23 +200,20 @@ def compare(
         for row in fit.kind.rows(fit, fit.kind.estimates(fit))
     }
     shown, every = pd.Index(pages, name="term"), {name for own in names for name in own}
+    frame = as_frame(columns, shown, as_odds=as_odds)
     columns = {label: column.reindex(shown) for label, column in columns.items()}
-    divisors = shared_units(list(columns.values())) if as_odds else np.ones(len(shown))
+    spans = np.fmax.reduce([column["span"].to_numpy() for column in columns.values()])
+    divisors = odds_ratios.readable_units(spans) if as_odds else np.ones(len(shown))
     notes = [
         *_notes_on_rows(len(shown), len(every), divisors),
-        *_notes_on_errors(named, columns, below, level, as_odds=as_odds),
+        *_notes_on_errors(columns, below, level, as_odds=as_odds),
         *([_FAR.format(in_words(far))] if below != statistic else []),
         *_notes_on_models(named, found),
         *_notes_on_sum(named, whole),
         *sentences_of_paid((fit.spec for fit in named.values()), whole),
     ]
-    return Comparison(
-        term_table(columns, divisors, below, places, as_odds=as_odds),
-        fact_table(named, found),
-        tuple(notes),
-        whole,
-        as_frame(columns, as_odds=as_odds),
-    )
+    terms = term_table(columns, divisors, below, places, as_odds=as_odds)
+    return Comparison(terms, fact_table(named, found), tuple(notes), whole, frame)
 
 
 def _numbered(fits: Sequence[Any]) -> list[str]:
@@ -244,7 +239,6 @@ def _notes_on_rows(shown: int, known: int, divisors: FloatArray) -> Iterator[str
 
 
 def _notes_on_errors(
-    fits: Mapping[str, ModelRecord],
     columns: Mapping[str, pd.DataFrame],
     statistic: Statistic,
     level: float,
@@ -256,7 +250,7 @@ def _notes_on_errors(
     bought = [label for label, one in columns.items() if one["conf_low"].notna().any()]
     limited = [label for label, one in columns.items() if one["privacy_sd_limit"].notna().any()]
     foreseen = any(one["privacy_sd_expected"].notna().any() for one in columns.values())
-    alone = [label for label in fits if label not in {*bought, *limited}]
+    alone = [label for label in columns if label not in {*bought, *limited}]
     if as_odds:
         yield "Odds ratios are exponentials of the coefficients."
     if bought and statistic == "conf_int":
@@ -269,7 +263,7 @@ def _notes_on_errors(
             f"adds{log and ' to the coefficient'}, "
             f"{'as a forecast by public guesses, and ' * foreseen}at most."
         )
-    if alone and len(alone) < len(fits):
+    if alone and len(alone) < len(columns):
         yield f"There are no standard errors of {in_words(alone)}."
 
 
@@ -277,11 +271,7 @@ def _notes_on_models(
     fits: Mapping[str, ModelRecord], found: Mapping[str, Inference]
 ) -> Iterator[str]:
     """Sentences about what makes estimates of one table differ in their meaning."""
-    meant = {
-        label: found[label].target if label in found else "penalised"
-        for label, fit in fits.items()
-        if isinstance(fit, FitRecord)
-    }
+    meant = {label: found[label].target if label in found else "as released" for label in fits}
     if len({*meant.values()}) > 1:
         yield f"Estimates are of different coefficients: {by_value(meant)}."
     for n in dict.fromkeys(fit.nobs for fit in fits.values() if fit.spec.formula.by):
@@ -397,35 +387,23 @@ def numbers_of(fit: ModelRecord, names: Sequence[str], found: Inference | None) 
     """The numbers of all terms of a fit under these names; those that it does not have are NaN."""
     numbers: dict[str, Any] = dict.fromkeys((*_NUMBERS, *_PARTS), np.nan)
     if found is not None:
-        own = (found.estimate, found.std_error, found.lower, found.upper)
-        numbers |= dict(zip(_NUMBERS[:4], own, strict=True))
-        columns = fit_tables.error_columns(found)
-        numbers |= {part: columns[part] for part in _PARTS}
+        ends = {"conf_low": found.lower, "conf_high": found.upper}
+        own = {"estimate": found.estimate, **fit_tables.error_columns(found), **ends}
+        numbers |= {name: own[name] for name in numbers if name in own}
     else:
         numbers["estimate"] = fit.kind.estimates(fit)
-        if isinstance(fit, NoisyRecord) and fit.guarantee.is_private:
-            numbers["privacy_sd_expected"] = fit_tables.foreseen_noise(fit)
-            numbers["privacy_sd_limit"] = fit.kind.limits(fit, list(range(len(names))))
-    numbers |= {"span": odds_ratios.spans_of(fit), "is_there": 1.0}
-    return pd.DataFrame(numbers, index=list(names))
+        if fit.guarantee.is_private:
+            numbers |= dict(zip(_NOISE, fit.kind.noise(fit, list(range(len(names)))), strict=True))
+    return pd.DataFrame(numbers | {"span": odds_ratios.spans_of(fit)}, index=list(names))
 
 
-def shared_units(columns: Sequence[pd.DataFrame]) -> FloatArray:
-    """Divisors ``(m,)`` of the terms, the same for all fits, by which odds ratios can be read."""
-
-    def largest(*names: str) -> FloatArray:
-        held = [column[name].abs().to_numpy() for column in columns for name in names]
-        return np.asarray(np.fmax.reduce(held))
-
-    sd = np.nan_to_num(largest("std_error", "privacy_sd_limit"))
-    return odds_ratios.odds_units(np.nan_to_num(largest("estimate")), sd, largest("span"))
-
-
-def as_frame(columns: Mapping[str, pd.DataFrame], *, as_odds: bool) -> pd.DataFrame:
-    """One row for each fit and term that the fit has; see `Comparison.to_frame`."""
-    there = [column[column["is_there"] == 1].assign(fit=label) for label, column in columns.items()]
+def as_frame(
+    columns: Mapping[str, pd.DataFrame], shown: pd.Index[Any], *, as_odds: bool
+) -> pd.DataFrame:
+    """One row for each fit and shown term that the fit has; see `Comparison.to_frame`."""
     ordered = [*_NUMBERS[:2], *_PARTS, *_NUMBERS[2:]]
-    frame = pd.concat(there).reset_index()[["fit", "term", *ordered]]
+    there = {k: column.loc[shown[shown.isin(column.index)]] for k, column in columns.items()}
+    frame = pd.concat(there, names=["fit", "term"])[ordered].reset_index()
     if not as_odds:
         return frame
     ends = ["estimate", "conf_low", "conf_high"]
@@ -449,25 +427,21 @@ def term_table(
     """Two rows for each term: estimates, and what stands below them if there is anything."""
     shown = next(iter(columns.values())).index
     table = np.array([column[list(_NUMBERS)].to_numpy() for column in columns.values()])
-    names, cells = list[str](), list[tuple[str, ...]]()
+    if statistic != "conf_int":
+        table[..., 2:4] = np.nan
+    names, cells = list[str](), list[Sequence[str]]()
     for place, (name, divisor) in enumerate(zip(shown, divisors.tolist(), strict=True)):
-        here = table[:, place] / divisor
-        first, below = _two_rows(here, statistic, digits, as_odds=as_odds)
-        there = [bool(column["is_there"].iloc[place] == 1) for column in columns.values()]
+        estimates, below = _two_rows(table[:, place] / divisor, digits, as_odds=as_odds)
         names.append(odds_ratios.with_unit(name, divisor))
-        cells.append(tuple(cell if known else "" for cell, known in zip(first, there, strict=True)))
+        cells.append(estimates)
         if any(below):
             names.append("")
-            cells.append(tuple(below))
-    return Table(tuple(names), tuple(columns), tuple(cells))
-
-
-def _label_of(expression: Any) -> str:
-    return "" if expression is None else str(expression.label)
+            cells.append(below)
+    return Table(names, tuple(columns), cells)
 
 
 def _two_rows(
-    numbers: FloatArray, statistic: Statistic, digits: int | None, *, as_odds: bool
+    numbers: FloatArray, digits: int | None, *, as_odds: bool
 ) -> tuple[list[str], list[str]]:
     """Return the cells of one term: its estimates, and its errors in their brackets.
 
@@ -479,29 +453,24 @@ def _two_rows(
     estimate, sd, low, high, expected, limit = numbers.T
     error = np.fmax(sd, np.where(np.isnan(expected), limit, expected))
     if as_odds:
-        with np.errstate(all="ignore"):
-            odds = np.exp(np.column_stack([estimate, low, high]))
-            around = odds[:, 0] * error
-        shown = [_odds(odds[:, k], around, digits) for k in range(3)]
+        estimates, lows, highs = (_odds(logs, error, digits) for logs in (estimate, low, high))
         errors, limits = _figures(error, digits), _figures(limit, digits)
-    else:
-        whole = np.concatenate([estimate, low, high] if statistic == "conf_int" else [estimate])
-        # the same number of decimals in all numbers of a term
-        cells = _figures(np.concatenate([whole, error, limit]), digits)
-        parts = [cells[k : k + len(sd)] for k in range(0, len(cells), len(sd))]
-        errors, limits, shown = *parts[-2:], [*parts[:-2], [], []]
+    else:  # the same number of decimals in all numbers of a term
+        shown = _figures(np.concatenate([estimate, low, high, error, limit]), digits)
+        parts = range(0, len(shown), len(sd))
+        estimates, lows, highs, errors, limits = (shown[k : k + len(sd)] for k in parts)
     below = []
     for place in range(len(sd)):
-        if not np.isnan(low[place]) and statistic == "conf_int":
-            below.append(f"[{shown[1][place]}, {shown[2][place]}]")
+        if lows[place]:
+            below.append(f"[{lows[place]}, {highs[place]}]")
         elif not np.isnan(sd[place]):
             below.append(f"({errors[place]})")
-        elif np.isnan(limit[place]):
-            below.append("")
-        else:
+        elif limits[place]:
             foreseen = "" if np.isnan(expected[place]) else f"{errors[place]}; "
             below.append(f"{{{foreseen}{limits[place]}}}")
-    return shown[0], below
+        else:
+            below.append("")
+    return estimates, below
 
 
 def _figures(values: FloatArray, digits: int | None) -> list[str]:
@@ -511,14 +480,18 @@ def _figures(values: FloatArray, digits: int | None) -> list[str]:
     return [_fixed(value, digits) for value in values.tolist()]
 
 
-def _odds(odds: FloatArray, error: FloatArray, digits: int | None) -> list[str]:
-    """Odds ratios, none of which is written as zero or as infinity."""
+def _odds(logs: FloatArray, error: FloatArray, digits: int | None) -> list[str]:
+    """Odds ratios with this many decimals, none of which is written as zero or as infinity."""
     if digits is None:
-        return odds_ratios.odds_figures(odds, error)
-    return [odds_ratios.beyond(value) or _fixed(value, digits) for value in odds.tolist()]
+        return odds_figures(logs, error)
+    with np.errstate(all="ignore"):
+        odds = np.exp(logs).tolist()
+    return [odds_ratios.beyond(value) or _fixed(value, digits) for value in odds]
 
 
 def _fixed(value: float, digits: int) -> str:
+    if np.isnan(value):
+        return ""
     text = f"{value:.{digits}f}"
     lost = value != 0 and float(text) == 0
     return f"{value:.{max(digits - 1, 0)}e}" if lost or abs(value) >= _LARGEST_FIXED else text
@@ -536,13 +509,14 @@ def fact_table(fits: Mapping[str, ModelRecord], found: Mapping[str, Inference]) 
 
 
 def _facts_of(fit: ModelRecord, found: Inference | None) -> dict[str, str]:
-    price = prices(fit.guarantee)
+    price, formula = prices(fit.guarantee), fit.spec.formula
+    terms = {name: getattr(formula, name) for name in ("weights", "subset")}
     kind = next(word for kind, word in _KINDS.items() if isinstance(fit.guarantee, kind))
     return {
-        "n": "" if fit.spec.formula.by else f"{fit.nobs}",
+        "n": "" if formula.by else f"{fit.nobs}",
         "response": fit.spec.response.expression.label,
-        "offset": " + ".join(part.label for part in fit.spec.formula.offsets),
-        **{name: _label_of(getattr(fit.spec.formula, name)) for name in ("weights", "subset")},
+        "offset": " + ".join(part.label for part in formula.offsets),
+        **{name: "" if term is None else term.label for name, term in terms.items()},
         "prior": "" if fit.spec.prior is None else fit.spec.prior.source,
         "guarantee": kind,
         **{name: f"{price[name]:.6g}" if name in price else "" for name in _PRICES},
@@ -602,21 +576,24 @@ def text_blocks(terms: Table, facts: Table) -> Iterator[Table]:
     if any(cell.endswith(_CLOSING) for row in rows for cell in row):
         # numbers without a bracket end where those in brackets do
         rows = [tuple(c if c.endswith(_CLOSING) else f"{c} " for c in row) for row in rows]
-    columns = list(zip(map(_cut, terms.headers), *rows, strict=True))
     stub = min(max(map(len, names)), _STUB)
-    start, taken = 0, stub
-    for place, column in enumerate([*columns, None]):
-        width = page_model.WIDTH if column is None else max(map(len, column)) + 2
-        if place > start and taken + width > page_model.WIDTH:
-            headers, *cells = zip(*columns[start:place], strict=True)
-            kept = [
-                (name, row)
-                for index, (name, row) in enumerate(zip(names, cells, strict=True))
-                if index == len(terms.names) or "".join(row).strip()
-            ]
-            yield Table(tuple(name for name, _ in kept), headers, tuple(row for _, row in kept))
-            start, taken = place, stub
+    blocks, taken = list[list[tuple[str, ...]]](), page_model.WIDTH
+    for column in zip(map(_cut, terms.headers), *rows, strict=True):
+        width = max(map(len, column)) + 2
+        if taken + width > page_model.WIDTH:
+            blocks.append([])
+            taken = stub
+        blocks[-1].append(column)
         taken += width
+    for block in blocks:
+        headers, *cells = zip(*block, strict=True)
+        named = zip(names, cells, strict=True)
+        kept = [
+            (name, row)
+            for index, (name, row) in enumerate(named)
+            if index == len(terms.names) or "".join(row).strip()
+        ]
+        yield Table([name for name, _ in kept], headers, [row for _, row in kept])
 
 
 def _cut(cell: str) -> str:

@@ -62,27 +62,14 @@ def notes_without_errors(fit: FitRecord, table: Table) -> tuple[list[str], list[
 
 
 def _forecast(fit: FitRecord) -> str:
-    """How the expected noise was worked out; the guesses have their names in `plan`."""
-    usual, scale, source = Guesses(), fit.release.scale, "public guesses"
-    covariates = [fit.spec.variables[name] for name in fit.spec.formula.covariates]
-    numbers = sum(not variable.levels for variable in covariates)
-    if scale is not None:
-        source = f"the released scale and {source}"
-    has_shares = scale is not None and not scale.calibration.of_numbers
-    assumed = [f"balance={usual.balance:g}", f"c_index={usual.c_index:g}"]
-    if numbers > 1:
-        assumed.append(f"correlation={usual.correlation:g}")
-    if (
-        numbers
-        and not has_shares
-        and not (scale and not scale.calibration.facts.columns_of("product"))
-    ):
-        assumed.append("spreads by the widths of bounds")
-    if numbers < len(covariates) and not has_shares:
-        assumed.append("levels of uneven shares")
+    """How the expected noise was worked out."""
+    source = "public guesses" if fit.release.scale is None else "the released scale and guesses"
+    usual = Guesses()
+    guessed = f"balance={usual.balance:g}, c_index={usual.c_index:g}"
+    guessed += f", correlation={usual.correlation:g}"
     return (
-        f"a forecast of what the noise adds, by {source} as in privatelr.plan "
-        f"({', '.join(assumed)}). It is more where columns go together or classes are far apart."
+        f"a forecast of what the noise adds, by {source} as in privatelr.plan ({guessed}). It is "
+        "more where columns go together or classes are far apart."
     )
 
 

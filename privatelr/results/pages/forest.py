@@ -30,6 +30,7 @@ from privatelr.results.pages.coefficient_table import (
     PART_WORDS,
     bars_of,
     parts_of,
+    shown_rows,
 )
 from privatelr.types import FloatArray
 
@@ -44,8 +45,8 @@ _BAND = 0.7
 _LONGEST_NAME, _USUAL_NAME = 40, 20
 _LEGEND = 26
 """A line of the legend has at most this number of letters, as two stand side by side."""
-_MOST_ROWS, _FEW_ROWS = 100, 40
-"""A plot has at most the first number of coefficients; of more, the second number is shown."""
+_MOST_ROWS = 100
+"""A plot of more coefficients shows the largest, as a page does."""
 _MOST_TICKS = 9
 """An axis of ratios has at most this number of decades with ticks."""
 
@@ -155,7 +156,8 @@ def plot_coefficients(
     every = [name for name in every if intercept or name != INTERCEPT] or every
     # if a fit has no coefficient of a name, its numbers in that row are NaN
     shown = [one.bars.reindex(every) for one in drawn.values()]
-    rows = _largest(every, shown)
+    sizes = np.fmax.reduce([bars.estimate.abs().to_numpy() for bars in shown])
+    rows = [every[place] for place in shown_rows(sizes, _MOST_ROWS)]
     shown = [bars.loc[rows] for bars in shown]
     units = _units(shown, scale, exponentiate)
     named = zip(rows, units.tolist(), strict=True)
@@ -187,7 +189,7 @@ def _by_guarantee(fits: Sequence[Any]) -> list[str]:
 def _drawn(fit: FitRecord, asked: Question) -> _Drawn:
     """The intervals of a fit, or its estimates if it has no intervals and none are requested."""
     found, words = None, ""
-    if fit.release.moments is not None or not asked.is_usual:
+    if fit.has_inference or not asked.is_usual:
         found = infer_coefficients(fit, asked)
         bars = bars_of(found)
     else:
@@ -201,25 +203,12 @@ def _drawn(fit: FitRecord, asked: Question) -> _Drawn:
     return _Drawn(named, None if found is None or found.is_withheld else found, words)
 
 
-def _largest(rows: list[str], shown: list[pd.DataFrame]) -> list[str]:
-    """All rows, or of very many rows those with the largest estimates relative to their bars."""
-    if len(rows) <= _MOST_ROWS:
-        return rows
-    sizes = np.zeros(len(rows))
-    for bars in shown:
-        half = (bars.upper - bars.lower) / 2
-        sizes = np.fmax(sizes, bars.estimate.abs() / np.where(half > 0, half, 1.0))
-    kept = np.sort(np.argsort(-np.asarray(sizes), kind="stable")[:_FEW_ROWS])
-    return [rows[index] for index in kept]
-
-
 def _units(shown: list[pd.DataFrame], scale: str | None, exponentiate: bool) -> FloatArray:
     """Divisors ``(m,)`` of the rows."""
     if scale == "coefficient" or not (scale or exponentiate):
         return np.ones(len(shown[0]))
     spans = np.fmax.reduce([bars.span.to_numpy() for bars in shown])
-    units = odds_ratios.units_of_bounds(spans)
-    return units if scale else np.where(odds_ratios.is_moderate(spans), 1.0, units)
+    return odds_ratios.units_of_bounds(spans) if scale else odds_ratios.readable_units(spans)
 
 
 def _draw(axes: Axes, index: int, count: int, bars: pd.DataFrame, has_errors: bool) -> None:

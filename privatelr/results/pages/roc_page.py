@@ -8,8 +8,8 @@ import numpy as np
 from scipy import special
 
 from privatelr import page_model
-from privatelr.errors import ArgumentError, require_number
 from privatelr.inference import released_roc as roc
+from privatelr.inference.question import read_level
 from privatelr.page_model import Piece
 from privatelr.plot_style import PARTS, add_legend, axes_for, ground_of, ink_of, literal
 from privatelr.privacy import REPLACE_PERSON
@@ -115,7 +115,7 @@ def plot_roc(answer: PrivateRoc, *, level: float = 0.95, ax: Any = None) -> Axes
     **Privacy.** *Covered*: the plot, which is a function of the release. *Neighbours*, *Assumed
     public*: those of the release. *Not covered*: nothing.
     """
-    level, axes = _read_level(level), axes_for("plot", (5.6, 5.6), ax)
+    level, axes = read_level(level, "level"), axes_for("plot", (5.6, 5.6), ax)
     false = np.linspace(0.0, 1.0, _POINTS)
     counts = roc.counts_of(answer.release)
     curve = roc.sensitivities(counts, false)
@@ -171,7 +171,7 @@ def plot_calibration(
     -----
     **Privacy.** As of `plot_roc`.
     """
-    level = _read_level(level)
+    level = read_level(level, "level")
     table, axes = answer.calibration(groups), axes_for("plot_calibration", (5.6, 5.6), ax)
     times = special.ndtri((1 + level) / 2)
     both = times * np.hypot(table.sampling_sd, table.privacy_sd)
@@ -197,11 +197,6 @@ def plot_calibration(
     axes.set_ylabel(f"observed share of {literal(answer.positive)}")
     _finish(axes, answer)
     return axes
-
-
-def _read_level(level: Any) -> float:
-    takes = "a level of confidence from 0.5 to 0.9999"
-    return require_number(ArgumentError, "level", level, takes, at_least=0.5, at_most=0.9999)
 
 
 def _finish(axes: Axes, answer: PrivateRoc) -> None:

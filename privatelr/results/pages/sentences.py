@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from privatelr.design import AnySpec, DesignSpec, NormBoundedMatrix
+from privatelr.design import AnySpec, DesignSpec
 from privatelr.errors import count_of, listed
 from privatelr.inference import Inference, quality
 from privatelr.mechanisms import STAGES, in_order
@@ -121,9 +121,9 @@ def loss(found: Loss) -> Facts:
     return [("Loss", describe(found))] if found.parameters else []
 
 
-def lambda_(calibration: Calibration, digits: int = 3) -> str:
+def lambda_(calibration: Calibration) -> str:
     """The value of lambda, and how it was chosen."""
-    return f"{calibration.lambda_:.{digits}g}, {calibration.lambda_origin}"
+    return f"{calibration.lambda_:.3g}, {calibration.lambda_origin}"
 
 
 def _projection(spec: DesignSpec) -> Facts:
@@ -258,7 +258,7 @@ def _row_bounds(spec: DesignSpec) -> str:
     if spec.bound_source == "declared bounds and row_norm":
         return f"{radius} from declared bounds; {_shortened_apart(spec)}; {_REMEDY} them"
     shortened = f"{radius}, covariates shortened to length {spec.bound:.3g} (row_norm)"
-    if isinstance(spec, NormBoundedMatrix):
+    if not spec.has_names:
         return f"{shortened}; {UNSEEN}"
     if not spec.unbounded:
         return f"{shortened}, below what the declared bounds give"
@@ -281,7 +281,7 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
     # the software that made the fit; of a fit from a file only its statement is known
     software = fit.origin.written_by if fit.origin else document["written_by"].items()
     by_its_word = "; so its file states" if fit.origin else ""
-    cut, entry = fit.threshold, fit.release.entry
+    cut, entry = fit.threshold, fit.entry
     learned = isinstance(cut, str)
     threshold = f"learned ({cut}), not private" if learned else f"{cut:g}, public"
     if learned and fit.has_roc:
@@ -292,15 +292,15 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
         times = f", {entry.times} times" if entry.times > 1 else ""
         ledger = f"charged with {entry.guarantee} for {entry.label!r}{part}{times}"
         ledger += "".join(f"; {_place_of(receipt)}" for receipt in entry.receipts)
-    spent, own = fit.kind.card_facts(fit)
+    bought = fit.kind.bought(fit) if fit.guarantee.is_private else ""
     persons = fit.guarantee.neighbours is REPLACE_PERSON
     return [
-        ("Guarantee", str(fit.guarantee)),
-        *([] if isinstance(fit.guarantee, NonPrivate) else [("Spent", spent)]),
+        ("Guarantee", f"{fit.guarantee}{bought}"),
         *paid_before([fit.spec], fit.guarantee),
         ("Neighbours", fit.guarantee.neighbours.value),
         ("Records", f"of m = {fit.nobs} persons" if persons else f"n = {fit.nobs}"),
-        *own,
+        *fit.kind.facts(fit, None),
+        *fit.kind.details(fit),
         ("Randomness", f"{SOURCES[document['randomness']]}{by_its_word}"),
         *([] if fit.spec.response.kind == "classes" else [("Threshold", threshold)]),
         ("Ledger", ledger),
@@ -314,34 +314,16 @@ def _place_of(receipt: Receipt) -> str:
     return f"row {receipt.row} of the ledger of {name} ({receipt.ledger}), head {receipt.head}"
 
 
-def card_facts_of_noise(fit: NoisyRecord) -> tuple[str, Facts]:
-    """What the guarantee was spent on, and the lines of the card about rows and noise."""
-    parts, spent = targets(fit), "all of it on the coefficients"
-    if len(parts) > 1:
-        spent = "; ".join(f"{part} on the {STAGES[name].part}" for name, part in parts.items())
-    calibration, spec = fit.calibration, fit.spec
+def details_of_noise(fit: NoisyRecord) -> Facts:
+    """The lines of the card alone, about the rows and the noise of each stage."""
+    calibration, intercept = fit.calibration, fit.spec.intercept
     problem, noise, shield = calibration.problem, calibration.noise, calibration.shield
-    constant = "no intercept" if spec.intercept is None else f"intercept {spec.intercept:g}"
-    source = "from the declared bounds and levels"
-    if spec.bound_source == "row_norm":
-        without = f"; without bounds: {', '.join(spec.unbounded)}" if spec.unbounded else ""
-        source = f"longer ones are shortened (row_norm){without}"
-    source = source if spec.standard is None else standardised(spec)
-    if spec.bound_source == "declared bounds and row_norm":
-        source += f"; {_shortened_apart(spec)}"
-    several = f"softmax of {problem.classes} classes, each with coefficients for all columns"
-    d = count_of(problem.d, "column")
-    facts = [
-        *_scale(fit),
-        ("Rows", f"d = {d}, no row longer than R = {problem.radius:.6g}"),
-        ("Row length", f"covariates of length {spec.bound:.6g} at most, {source}; {constant}"),
-        *beside_terms(spec),
-        ("Loss", several if problem.is_multinomial else describe(problem.loss)),
-        ("Lambda", lambda_(calibration, digits=6)),
-        *_projection(spec),
-        *roc_facts(fit),
-    ]
-    rounding = "to multiples of {:.6g}, decided exactly"
+    constant = "no intercept" if intercept is None else f"intercept {intercept:g}"
+    width = f"d = {count_of(problem.d, 'column')}, {constant}"
+    facts = [("Design", f"{width}, no row longer than R = {problem.radius:.6g}")]
+    if problem.is_multinomial:
+        words = f"softmax of {problem.classes} classes, each with coefficients for all columns"
+        facts.append(("Loss", words))
     if noise.scale > 0:
         place = "objective" if calibration.placement == "objective" else "minimiser"
         covers = f"{shield.title}, scale {shield.scale:.6g}, which covers the approximate minimum"
@@ -349,18 +331,16 @@ def card_facts_of_noise(fit: NoisyRecord) -> tuple[str, Facts]:
             f"gradient of the objective in its sum form at most {calibration.tau:.6g}; the "
             "distance to the exact minimiser is covered by the guarantee"
         )
+        rounding = f"to multiples of {calibration.grid:.6g}, decided exactly"
         facts += [
-            ("Mechanism", f"{calibration.placement} perturbation ({calibration.bound})"),
             ("Noise", f"{noise.title}, scale {noise.scale:.6g}, added to the {place}"),
             *([("Small noise", covers)] if shield.scale > 0 else []),
             ("Certificate", certified),
-            ("Rounding", rounding.format(calibration.grid)),
+            ("Rounding", rounding),
         ]
-    else:
-        facts.append(("Mechanism", _UNMOVED))
     for name, part in in_order(fit.release.parts).items():
         facts += STAGES[name].facts(part)
-    return spent, facts
+    return facts
 
 
 def beyond_promise(spec: AnySpec) -> str:

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from privatelr import page_model
-from privatelr.errors import ArgumentError, require_flag
+from privatelr.errors import require_flag
 from privatelr.inference import Question
 from privatelr.inference.question import USUAL
 from privatelr.page_model import Piece, Table
 from privatelr.privacy import NonPrivate
 from privatelr.results import fit_tables
-from privatelr.results.fit_record import FitRecord, ModelRecord
+from privatelr.results.fit_record import ModelRecord
 from privatelr.results.odds_ratios import read_exponentiate
 from privatelr.results.pages import coefficient_table, error_notes, sentences
-from privatelr.results.pages.sentences import paid_before
+from privatelr.results.pages.sentences import Facts, paid_before
 from privatelr.results.predict import scale_of
 from privatelr.results.release_files.origin import source_fact
 
@@ -31,16 +32,12 @@ _ODDS = (
     "ends of theirs. SE(log) is the Std. Error of the coefficient, which is the logarithm of the "
     "odds ratio; its parts, z and the p-value are about the coefficient too."
 )
-_UNITS_IN_NAMES = (
-    "Names say of how many units a row is; that was chosen by its estimate and its error."
-)
-_UNITS_IN_COLUMN = (
-    "per: how many units of its column an odds ratio is of, where that of one unit is too near to "
-    "1, or too far from it, to be read."
-)
+_UNITS_IN_NAMES = "Names say of how many units a row is, by the declared bounds."
+_UNITS_IN_COLUMN = "per: how many units of its column an odds ratio is of, by the declared bounds."
 _ALONE = "Odds ratios have no intervals here, because there are no standard errors."
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class FitSummary(page_model.Paged):
     """The page of a fit.
 
@@ -58,16 +55,12 @@ class FitSummary(page_model.Paged):
         The table of the parts of the errors, if there are errors and noise.
     """
 
-    def __init__(
-        self,
-        title: list[str],
-        facts: list[tuple[str, str]],
-        tables: Sequence[Table],
-        notes: list[str],
-        below: Sequence[Piece],
-    ) -> None:
-        self.title, self.facts, self.notes, self.below = title, facts, notes, below
-        self.coefficients, *self.parts = tables
+    title: Sequence[str]
+    facts: Facts
+    coefficients: Table
+    parts: Sequence[Table]
+    notes: Sequence[str]
+    below: Sequence[Piece]
 
     def page(self) -> list[Piece]:
         """The pieces of the page."""
@@ -89,12 +82,12 @@ class FitSummary(page_model.Paged):
 
 
 def summarise(
-    fit: ModelRecord, asked: Question = USUAL, *, exponentiate: Any, diagnostics: Any
+    fit: Any, asked: Question = USUAL, *, exponentiate: Any, diagnostics: Any
 ) -> FitSummary:
     """Make the page of a fit; `asked` is about the errors of a fit to which noise was added."""
-    as_odds, has_below = read_exponentiate(fit, exponentiate), _read_diagnostics(fit, diagnostics)
-    is_plain = asked.is_usual
-    if isinstance(fit, FitRecord) and not (fit.release.moments is None and is_plain):
+    as_odds = read_exponentiate(fit, exponentiate)
+    has_below = require_flag("diagnostics", diagnostics)
+    if fit.has_inference or not asked.is_usual:
         found = fit_tables.infer_coefficients(fit, asked)
         tables = coefficient_table.inference_tables(fit, found, as_odds=as_odds)
         notes = error_notes.notes_on_errors(fit, found, is_asked_for=asked.mode is not None)
@@ -108,8 +101,7 @@ def summarise(
     else:
         table, facts = coefficient_table.estimates_table(fit), fit.kind.facts(fit, None)
         tables = [table]
-        named = {"odds ratio": "their odds ratios", coefficient_table.UNITS: "the units of those"}
-        computed = [words for header, words in named.items() if header in table.headers]
+        computed = ["their odds ratios"] if "odds ratio" in table.headers else []
         notes = [_ALONE] if as_odds else []
         if coefficient_table.UNITS in table.headers:
             notes.append(_UNITS_IN_COLUMN)
@@ -124,24 +116,14 @@ def summarise(
             *paid_before([fit.spec], fit.guarantee),
             *facts,
         ],
-        tables,
+        tables[0],
+        tables[1:],
         [*notes, *above(fit, ["the estimates", *computed], has_below=has_below)],
         _below(fit) if has_below else [],
     )
 
 
 # -- numbers that are not private --------------------------------------------------------------
-
-
-def _read_diagnostics(fit: ModelRecord, diagnostics: Any) -> bool:
-    """Read the argument ``diagnostics``; raises `ArgumentError` if the fit has none."""
-    if require_flag("diagnostics", diagnostics) and not fit.has_diagnostics:
-        raise ArgumentError(
-            "diagnostics=True: this fit has none, since they are computed from the training data "
-            "and are neither kept in a saved fit nor made of a Dask collection of many records; "
-            "fit again to see them, or take diagnostics=False."
-        )
-    return bool(diagnostics)
 
 
 def above(fit: ModelRecord, computed: Sequence[str], *, has_below: bool) -> list[str]:

@@ -15,11 +15,10 @@ from privatelr import inference
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, listed, or_meant, require_number, show
 from privatelr.formula import tokenize
-from privatelr.inference import Question
+from privatelr.inference.question import Question
 from privatelr.plot_style import add_legend, axes_for, literal, series_of
-from privatelr.results.answers.named_fits import labelled
 from privatelr.results.fit_record import NoisyRecord
-from privatelr.results.multinomial_fit import MultinomialFit, by_class
+from privatelr.results.multinomial_fit import by_class
 from privatelr.results.predict import design_rows
 from privatelr.sources import as_batch
 from privatelr.types import FloatArray
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from privatelr.design.variables import Variable
-    from privatelr.results.strata_of_fits import Strata
 
 _POINTS = 201
 _MOST_LINES = 10
@@ -37,7 +35,7 @@ _MOST_LINES = 10
 
 @suggests_arguments
 def plot_term(
-    fit: NoisyRecord | Strata,
+    fits: Mapping[str, NoisyRecord],
     term: str,
     *,
     at: Mapping[str, Any] | None = None,
@@ -48,7 +46,7 @@ def plot_term(
 
     Parameters
     ----------
-    fit : FitRecord, MultinomialFit or Strata
+    fits : mapping from label to NoisyRecord
         There is a line for each stratum, or for each class beside the reference.
     term : str
         A numeric variable, or a term that reads it, such as ``"bs(age)"``. Everything that it
@@ -80,9 +78,7 @@ def plot_term(
     **Privacy.** *Covered*: the plot, which is a function of the release and of declarations.
     *Neighbours*, *Assumed public*: those of the release. *Not covered*: nothing.
     """
-    takes = "a level of confidence from 0.5 to 0.9999"
-    level = require_number(ArgumentError, "level", level, takes, at_least=0.5, at_most=0.9999)
-    fits = {"": fit} if isinstance(fit, NoisyRecord) else labelled(fit)
+    question = Question(level, target=None)
     first = next(iter(fits.values()))
     name = _variable_of(first, term, () if at is None else at)
     low, high = first.spec.variables[name].bounds
@@ -92,7 +88,7 @@ def plot_term(
         curve
         for label, one in fits.items()
         for place, held in places.items()
-        for curve in _curves(label, place, one, _contrasts(one, name, values, held), level)
+        for curve in _curves(label, place, one, _contrasts(one, name, values, held), question)
     ]
     axes = axes_for("plot_term", (6.4, 4.2), ax)
     lines = list[Any]()
@@ -102,14 +98,12 @@ def plot_term(
             axes.fill_between(values, *curve.band, color=colour, alpha=0.25, lw=0)
     if len(curves) > 1:
         add_legend(axes, lines)
-    title = "estimates alone; spend='inference' adds a band"
-    if first.release.moments is not None:
+    classes, title = first.spec.response.classes, "estimates alone"
+    against = f" against {literal(classes[0])}" if len(classes) > 2 else ""
+    if first.has_inference:
         title = "shrunk estimates alone; the release has no band of others"
-    against = ""
-    if isinstance(first, MultinomialFit):
-        title, against = "estimates alone", f" against {literal(first.classes[0])}"
-    elif curves[0].band is not None:
-        title = f"{100 * level:g}% band for each value by itself"
+    if curves[0].band is not None:
+        title = f"{100 * question.level:g}% band for each value by itself"
     axes.set_title(title, fontsize=9)
     axes.axhline(0.0, color="0.6", lw=0.8)
     axes.spines[["top", "right"]].set_visible(False)
@@ -128,20 +122,24 @@ class _Curve(NamedTuple):
 
 
 def _curves(
-    label: str, place: str, fit: NoisyRecord, contrasts: FloatArray, level: float
+    label: str, place: str, fit: NoisyRecord, contrasts: FloatArray, question: Question
 ) -> Iterator[_Curve]:
-    label = ", ".join(part for part in (label, place) if part)
-    if isinstance(fit, MultinomialFit):
+    classes = fit.spec.response.classes
+    if len(classes) > 2:
         reference, *others = by_class(fit)
-        for of, vector in zip(fit.classes[1:], others, strict=True):
-            yield _Curve(f"{of}{place and ', '}{place}", contrasts @ (vector - reference))
-    elif fit.release.moments is None:
-        yield _Curve(label, contrasts @ fit.release.coef)
+        for of, vector in zip(classes[1:], others, strict=True):
+            yield _Curve(_joined(str(of), place), contrasts @ (vector - reference))
+    elif not fit.has_inference:
+        yield _Curve(_joined(label, place), contrasts @ fit.release.coef)
     else:
-        asked = inference.answerable(fit.release, Question(level, target=None))
+        asked = inference.answerable(fit.release, question)
         found = inference.infer(fit.release, contrasts, asked)
         band = None if asked.withheld else (found.lower, found.upper)
-        yield _Curve(label, found.estimate, band)
+        yield _Curve(_joined(label, place), found.estimate, band)
+
+
+def _joined(label: str, place: str) -> str:
+    return ", ".join(filter(None, (label, place)))
 
 
 def _variable_of(fit: NoisyRecord, term: Any, held: Collection[str]) -> str:

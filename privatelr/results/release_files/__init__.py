@@ -4,7 +4,6 @@ from privatelr.results.release_files.design_file import MOST_COLUMNS
 from privatelr.results.release_files.json_values import canonical, parse, read_entry
 from privatelr.results.release_files.release_file import (
     IS_DATABASE,
-    charge_of,
     content_hash,
     create_file,
     file_bytes,

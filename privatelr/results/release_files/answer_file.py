@@ -5,8 +5,7 @@ A choice has the file of each candidate in it, so that the price of all of them 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
+from operator import attrgetter
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -19,6 +18,7 @@ from privatelr.mechanisms.range_selection import calibrate_ranges, candidate_end
 from privatelr.mechanisms.stages.histogram import HistogramRelease, ScoreScale, calibrate_histogram
 from privatelr.privacy import Guarantee, compose
 from privatelr.privacy.accounting import Entry
+from privatelr.results import views
 from privatelr.results.answers.chosen_fit import ChosenFit
 from privatelr.results.answers.private_roc import PrivateRoc
 from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
@@ -102,10 +102,7 @@ def curve_parts(answer: PrivateRoc) -> entries.Parts:
     return call, {"counts": entries.plain(release.counts)}, derived
 
 
-def restore_curve(
-    document: entries.Document[CurveCall, CurveReleased],
-    read_loss: Callable[[entries.LossEntry], Any],
-) -> PrivateRoc:
+def restore_curve(document: entries.Document[CurveCall, CurveReleased]) -> PrivateRoc:
     """The curve of a document."""
     call = document.call
     target = entries.read_promise(call.target, "call.target")
@@ -115,7 +112,8 @@ def restore_curve(
     counts = entries.read_numbers(document.released.counts, cells, "released.counts", made.grid)
     release = HistogramRelease(counts, place, made, *_paid(document, made))
     fit_guarantee = entries.read_guarantee(call.fit_guarantee, "call.fit_guarantee")
-    return PrivateRoc(release, read_loss(call.loss), call.formula, call.positive, fit_guarantee)
+    loss = views.release_file.read_objective(call.loss)
+    return PrivateRoc(release, loss, call.formula, call.positive, fit_guarantee)
 
 
 # -- a choice --------------------------------------------------------------------------------
@@ -156,9 +154,9 @@ class ChoiceReleased(entries.FileEntry, frozen=True):
     place: entries.Position
 
 
-def choice_parts(answer: ChosenFit, write: Callable[[Any], dict[str, Any]]) -> entries.Parts:
+def choice_parts(answer: ChosenFit) -> entries.Parts:
     """The call, with the file of each candidate, and the choice."""
-    candidates = [write(fit) for fit in answer.candidates]
+    candidates = [views.release_file.release_document(fit) for fit in answer.candidates]
     call = entries.written(ChoiceCall, answer, answer.calibration, candidates=candidates)
     return call, {"place": answer.place}, {"chosen": answer.label}
 
@@ -169,9 +167,7 @@ def total_of(answer: ChosenFit) -> Guarantee:
     return compose([*each, answer.choice_guarantee])
 
 
-def restore_choice(
-    document: entries.Document[ChoiceCall, ChoiceReleased], read: Callable[[Any], Any]
-) -> ChosenFit:
+def restore_choice(document: entries.Document[ChoiceCall, ChoiceReleased]) -> ChosenFit:
     """The choice of a document, whose candidates are read by themselves."""
     call, place = document.call, document.released.place
     target = entries.read_promise(call.target, "call.target")
@@ -182,7 +178,7 @@ def restore_choice(
     fits = dict[str, Any]()
     for label, each in zip(call.labels, call.candidates, strict=True):
         try:  # a release that is there twice is one, which was paid for once
-            fits.setdefault(str(each.get("sha256")), read(each))
+            fits.setdefault(str(each.get("sha256")), views.release_file.restore(each))
         except ReleaseFileError as error:
             raise ReleaseFileError(f"candidate {show(label)}: {error}") from None
     candidates = tuple(fits[str(each.get("sha256"))] for each in call.candidates)
@@ -321,9 +317,9 @@ BOUNDS = entries.Kind(
     RangesReleased,
     ranges_parts,
     restore_ranges,
-    "The epsilon of each choice and the number of records to lie beyond an end follow from the "
-    "outer ranges, the number of records and the guarantee, and all ends are candidates that do.",
-    (_DECLARED,),
+    checked="The epsilon of each choice and the number of records to lie beyond an end follow from "
+    "the outer ranges, the number of records and the guarantee, and all ends are candidates.",
+    stated=(_DECLARED,),
 )
 LEVELS = entries.Kind(
     ReleasedLevels,
@@ -331,31 +327,27 @@ LEVELS = entries.Kind(
     LevelsReleased,
     levels_parts,
     restore_levels,
-    "The chances of levels by their counts follow from the guarantee.",
-    (_DECLARED,),
+    checked="The chances of levels by their counts follow from the guarantee.",
+    stated=(_DECLARED,),
 )
 
 
-def curve_kind(read_loss: Callable[[entries.LossEntry], Any]) -> entries.Kind:
-    """A ROC curve of a fit that has a loss, or what stands in its place."""
-    return entries.Kind(
-        PrivateRoc,
-        CurveCall,
-        CurveReleased,
-        curve_parts,
-        partial(restore_curve, read_loss=read_loss),
-        "Areas and thresholds are what the released numbers give.",
-        ("Formula, classes and the guarantee of the fit are those of the fit that scored.",),
-    )
-
-
-def choice_kind(write: Callable[[Any], Any], read: Callable[[Any], Any]) -> entries.Kind:
-    """A choice, whose candidates are written and read as files of their own."""
-    return entries.Kind(
-        ChosenFit,
-        ChoiceCall,
-        ChoiceReleased,
-        partial(choice_parts, write=write),
-        partial(restore_choice, read=read),
-        "The file of each candidate is right by itself, and all prices together are the guarantee.",
-    )
+ROC = entries.Kind(
+    PrivateRoc,
+    CurveCall,
+    CurveReleased,
+    curve_parts,
+    restore_curve,
+    checked="Areas and thresholds are what the released numbers give.",
+    stated=("Formula, classes and the guarantee of the fit are those of the fit that scored.",),
+)
+CHOICE = entries.Kind(
+    ChosenFit,
+    ChoiceCall,
+    ChoiceReleased,
+    choice_parts,
+    restore_choice,
+    guarantee=total_of,
+    own_guarantee=attrgetter("choice_guarantee"),
+    checked="The file of each candidate is right by itself, and prices add up to the guarantee.",
+)

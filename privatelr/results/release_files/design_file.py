@@ -183,7 +183,7 @@ def design_entry(spec: Any, text: str, row_norm: float | None) -> dict[str, Any]
     constant = spec.intercept
     if not spec.has_names:
         said = spec.formula.person
-        bound = spec.bound if isinstance(spec, design.NormBoundedMatrix) else None
+        bound = getattr(spec, "bound", None)
         person = (
             UNSET
             if said is None

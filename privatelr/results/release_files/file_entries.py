@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
@@ -183,7 +184,7 @@ class Document(FileEntry, Generic[CallType, ReleasedType], frozen=True):
         What was computed from records, and is covered by the guarantee.
     derived
         What follows from the other entries, for readers: coefficients in the units of the columns,
-        the map of the columns, and the laws of the noise.
+        and the laws of the noise.
     sha256
         SHA-256 of the JSON of all other entries, with sorted keys, without white space,
         in ASCII, with numbers as in the file.
@@ -224,6 +225,10 @@ class Kind:
         Takes a result; returns its call, its numbers, and what follows from both.
     restore
         Takes a document; returns the result, calibrated again.
+    guarantee
+        Takes a result; returns the guarantee of all that is in its file.
+    own_guarantee
+        Takes a result; returns the guarantee of its own noise.
     checked
         What reading the file of an answer verifies, besides the law of its noise.
     stated
@@ -237,6 +242,8 @@ class Kind:
     released: Any
     parts: Callable[[Any], Parts]
     restore: Callable[[Any], Any]
+    guarantee: Callable[[Any], Any] = attrgetter("guarantee")
+    own_guarantee: Callable[[Any], Any] = attrgetter("guarantee")
     checked: str = ""
     stated: tuple[str, ...] = ()
     objectives: Mapping[str, Callable[[LossEntry], Any]] = field(default_factory=dict)

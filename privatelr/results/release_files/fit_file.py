@@ -14,8 +14,8 @@ import numpy as np
 from msgspec import Meta, field
 
 from privatelr import mechanisms
-from privatelr.design import EntryBoundedMatrix, prior_of, standardise
-from privatelr.errors import ReleaseFileError, listed
+from privatelr.design import prior_of, standardise
+from privatelr.errors import GuaranteeError, ReleaseFileError, listed
 from privatelr.mechanisms import Release, StagedCalibration
 from privatelr.mechanisms.request import COEFFICIENTS, SCALE
 from privatelr.mechanisms.stages import StageCalibration
@@ -29,7 +29,8 @@ from privatelr.results.multinomial_fit import MultinomialFit
 from privatelr.results.predict import Threshold, scale_of
 from privatelr.results.release_files import file_entries as entries
 from privatelr.results.release_files.design_file import DesignEntry, design_entry, plan_again
-from privatelr.results.release_files.json_values import named, sums
+from privatelr.results.release_files.json_values import named
+from privatelr.results.release_files.origin import with_origin
 from privatelr.results.strata_of_fits import Strata
 from privatelr.types import FloatArray
 
@@ -124,12 +125,14 @@ class FitReleased(entries.FileEntry, frozen=True):
 
 def fit_parts(fit: NoisyRecord | Strata) -> entries.Parts:
     """The call, the released numbers, and what follows from both."""
-    fits = [fit] if isinstance(fit, NoisyRecord) else list(fit.fits.values())
+    fits = [*getattr(fit, "fits", {"": fit}).values()]
     first = fits[0]
-    spec, release, by = first.spec, first.release, first.spec.formula.by
-    text = spec.formula.text
-    if isinstance(fit, Strata) and by is not None:
-        text = text.replace(by.label, replace(by, level=None).label)
+    spec, release = first.spec, first.release
+    if spec.scaled_by_data:
+        raise GuaranteeError(
+            "do_scale=True: the columns were scaled by means and deviations of the data, which "
+            "a release may not hold; declare bounds= instead, and fit again."
+        )
     shared = {name: part.values for name, part in release.parts.items() if not _at(name)}
     own = [
         {
@@ -148,7 +151,7 @@ def fit_parts(fit: NoisyRecord | Strata) -> entries.Parts:
         **entries.picked(("problem", "lambda_rules"), release.calibration),
         "stages": {name: entries.picked(_STAGE, stage) for name, stage in stages.items()},
     }
-    return _call_of(first, text), entries.plain({"shared": shared, "fits": own}), derived
+    return _call_of(first, fit.formula), entries.plain({"shared": shared, "fits": own}), derived
 
 
 def _at(name: str) -> bool:
@@ -184,20 +187,11 @@ def _call_of(fit: NoisyRecord, text: str) -> dict[str, Any]:
 
 
 def derived_of_plan(spec: Any) -> dict[str, Any]:
-    """The columns of a plan, with their map, and the response."""
+    """The columns of a plan, and the response."""
     names = list(spec.columns.names)
     if spec.response.kind == "classes":
         names = [f"{one}: {name}" for one in spec.response.classes for name in names]
-    derived: dict[str, Any] = {"response": spec.response.describe(), "names": names}
-    if spec.has_names:
-        columns = spec.columns
-        sizes = np.maximum(np.abs(columns.centre), columns.scale)
-        derived["columns"] = {
-            "parent": columns.parent.tolist(),
-            "centre": sums(columns.centre, sizes),
-            "scale": columns.scale.tolist(),
-        }
-    return derived
+    return {"response": spec.response.describe(), "names": names}
 
 
 def derived_of_fit(fit: ModelRecord) -> dict[str, Any]:
@@ -206,14 +200,9 @@ def derived_of_fit(fit: ModelRecord) -> dict[str, Any]:
     with np.errstate(all="ignore"):
         parts = np.split(coef, len(coef) // fit.spec.d)
         values = np.concatenate([np.asarray(units @ part) for part in parts])
-        sizes = np.concatenate([np.asarray(np.abs(units) @ np.abs(part)) for part in parts])
     by = fit.spec.formula.by
-    derived: dict[str, Any] = {} if by is None else {"level": by.level}
-    if fit.has_roc:
-        place = fit.release.histogram.scale
-        sizes_of_place = abs(place.middle) + place.spread
-        derived["roc"] = sums([place.middle, place.spread], [sizes_of_place] * 2)
-    return {**derived, "user_units": sums(values, sizes)}
+    level = {} if by is None else {"level": by.level}
+    return {**level, "user_units": entries.plain(values)}
 
 
 # -- reading ---------------------------------------------------------------------------------
@@ -268,7 +257,8 @@ def restore_fit(document: entries.Document[FitCall, FitReleased]) -> Fit | Multi
         )
         kind = MultinomialFit if plan.response.kind == "classes" else Fit
         fit = kind(plan, release, threshold)
-        fits[level] = replace(fit, release=release.having(read_parts(fit, values, own)))
+        fit = replace(fit, release=release.having(read_parts(fit, values, own)))
+        fits[level] = with_origin(fit, document.written_by)
     return Strata(by.column, fits) if by is not None and by.level is None else fits[None]
 
 
@@ -278,7 +268,7 @@ def _calibrate_again(
     """The plan of the rows that a call fits, and all numbers of all stages."""
     loss = entries.read_loss(call.loss)
     spec, schema = plan_again(call.design, coefficients, scaled=call.scaled)
-    if isinstance(spec, EntryBoundedMatrix):
+    if not spec.has_names and call.design.row_norm is None:
         raise ReleaseFileError("call.design.row_norm takes a number next to noise")
     try:
         with named("call"), np.errstate(all="ignore"):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -22,7 +22,9 @@ them, or up to two thirds with inference."""
 LONGEST_WHOLE = 18
 """An integer has at most this number of characters."""
 CLOSE = 1e-9
-"""Two numbers with at most this relative difference count as the same."""
+"""Two numbers with at most this relative difference count as the same, where they may differ."""
+_ROUNDED = ("derived", "events")
+"""Entries of these names follow from others, and another machine may round them otherwise."""
 
 
 def parse(data: bytes) -> Any:
@@ -134,38 +136,24 @@ def _shown(value: Any) -> str:
     return "null" if value is None else show(value)
 
 
-class RoundedSum(float):
-    """A sum whose terms may cancel; another machine may round it otherwise.
+def require_same(
+    given: Any, expected: Any, where: str, *, close: float = 0.0, size: float = 0.0
+) -> None:
+    """Raise an error if an entry differs from its expected value, or is further than rounding.
 
-    Attributes
-    ----------
-    size
-        The sum of the sizes of its terms.
+    Rounding is relative to the number itself, or to the largest one of its list (`size`), because
+    the terms of a sum may cancel, and another machine may round it otherwise.
     """
-
-    size: float
-
-
-def sums(values: Iterable[float], sizes: Iterable[float]) -> list[RoundedSum | None]:
-    """Sums as entries, each with the sum of the sizes of its terms; None for an infinite one."""
-    found = list[RoundedSum | None]()
-    for value, size in zip(values, sizes, strict=True):
-        number = RoundedSum(value)
-        number.size = float(size)
-        found.append(number if math.isfinite(number) else None)
-    return found
-
-
-def require_same(given: Any, expected: Any, where: str, *, close: float = 0.0) -> None:
-    """Raise an error if an entry differs from its expected value, or is further than rounding."""
     if isinstance(given, dict) and isinstance(expected, dict) and given.keys() == expected.keys():
         for name, value in expected.items():
-            require_same(given[name], value, f"{where}.{name}".removeprefix("."), close=close)
+            bound = CLOSE if name in _ROUNDED else close
+            require_same(given[name], value, f"{where}.{name}".removeprefix("."), close=bound)
     elif isinstance(given, list) and isinstance(expected, list) and len(given) == len(expected):
+        size = max((abs(value) for value in expected if isinstance(value, float)), default=0.0)
         for index, (item, value) in enumerate(zip(given, expected, strict=True)):
-            require_same(item, value, f"{where}[{index}]", close=close)
+            require_same(item, value, f"{where}[{index}]", close=close, size=size)
     elif isinstance(given, float) and isinstance(expected, float):
-        if not abs(given - expected) <= close * getattr(expected, "size", abs(expected)):
+        if not abs(given - expected) <= close * max(size, abs(expected)):
             raise _contradiction(given, expected, where)
     elif type(given) is not type(expected) or given != expected:
         raise _contradiction(given, expected, where)

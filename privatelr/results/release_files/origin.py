@@ -7,12 +7,16 @@ guarantee take their sentences from this module.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from privatelr.page_model import Bullets, as_text
 from privatelr.privacy import REPLACE_PERSON, NonPrivate
+from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.fit_record import ModelRecord, NoisyRecord
 
+Record = TypeVar("Record", bound=ModelRecord)
 SAME_HASH = (
     "The content has the hash that the file states. That finds accidents; a forger can compute the "
     "hash too."
@@ -49,33 +53,41 @@ class Origin:
         )
 
 
+def with_origin(fit: Record, written_by: Mapping[str, str]) -> Record:
+    """A fit that was read from a file that these programs wrote."""
+    known = Origin(tuple(written_by.items()), recomputed(fit, checked(fit)), stated(fit))
+    return replace(fit, origin=known)
+
+
 def source_fact(fit: ModelRecord) -> list[tuple[str, str]]:
     """The line of the printed page about the origin of a fit that was read from a file."""
     return [("Source", "read from a file; see fit.origin")] if fit.origin else []
 
 
-def recomputed(fit: ModelRecord) -> tuple[str, ...]:
-    """Sentences about what is computed again when the release file of a fit is read."""
-    found = [
-        SAME_HASH,
+def recomputed(release: ModelRecord | PaidAnswer, checked: Sequence[str]) -> tuple[str, ...]:
+    """Sentences about what is computed again when a release file is read."""
+    charged = (
+        "The ledger entry has this guarantee, and its events, if it lists any, are those of the "
+        "stated noise or choices."
+    )
+    return (SAME_HASH, *checked, *([charged] if release.entry else []))
+
+
+def checked(fit: ModelRecord) -> list[str]:
+    """Sentences about the plan and the mechanism of a fit that reading a file verifies."""
+    columns = (
         "The columns, their map to the units of the data and the length of a row are what "
-        "formula, bounds and levels give.",
-    ]
-    if not isinstance(fit.release.calibration.target, NonPrivate):
-        found += fit.kind.checked(fit)
-    if fit.release.entry is not None:
-        found.append(
-            "The ledger entry has this guarantee, and its events, if it lists any, are those of "
-            "the stated noise or choices."
-        )
-    return tuple(found)
+        "formula, bounds and levels give."
+    )
+    is_private = not isinstance(fit.release.calibration.target, NonPrivate)
+    return [columns, *(fit.kind.checked(fit) if is_private else [])]
 
 
 def checked_noise(fit: NoisyRecord) -> list[str]:
     """Sentences about the noise that reading a file verifies."""
     enough = "The law of the noise is enough for the guarantee, by the proof that the fit itself "
     enough += "used."
-    if fit.release.moments is not None or fit.has_roc:
+    if fit.has_inference or fit.has_roc:
         enough = (
             "The law of the noise of each part is enough for its part of the guarantee, and "
             "the parts add up to the whole, by the proofs that the fit itself used."
@@ -83,17 +95,23 @@ def checked_noise(fit: NoisyRecord) -> list[str]:
     return [enough, "Every released number is a multiple of the stated rounding."]
 
 
-def stated(fit: ModelRecord) -> tuple[str, ...]:
+def sample_of(release: ModelRecord | PaidAnswer) -> str:
+    """The number of what a release is about, in words."""
+    if release.guarantee.neighbours is REPLACE_PERSON:
+        return f"the records of {release.nobs} persons"
+    return f"{release.nobs} records"
+
+
+def stated(release: ModelRecord | PaidAnswer, own: Sequence[str] = ()) -> tuple[str, ...]:
     """Sentences about what the writer of a release file states and no reader can check."""
-    about_persons = fit.guarantee.neighbours is REPLACE_PERSON
-    sample = f"the records of {fit.nobs} persons" if about_persons else f"{fit.nobs} records"
+    sample = sample_of(release)
     computed = f"The numbers were computed from a table of {sample}, by the stated mechanism."
     programs = "The programs and versions that wrote the file are as stated. It has no date."
-    if isinstance(fit.guarantee, NonPrivate):
-        return (computed, programs)
+    if isinstance(release.guarantee, NonPrivate):
+        return (computed, *own, programs)
     charged = (
         "A ledger was charged for this release, under this label, before the data were read."
-        if fit.release.entry is not None
+        if release.entry is not None
         else "No ledger was charged for this release. The file does not tell what else was "
         "released about the same records."
     )
@@ -102,6 +120,7 @@ def stated(fit: ModelRecord) -> tuple[str, ...]:
         "can show how its noise was drawn: if it was made from a seed, or if the best of many "
         "draws was taken, nothing is private.",
         computed,
+        *own,
         "The formula, the bounds, the levels and lambda were chosen without a look at the data, or "
         "by a release that was paid for apart.",
         charged,

@@ -25,7 +25,6 @@ import warnings
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,13 +39,12 @@ from privatelr.errors import (
     show,
 )
 from privatelr.privacy import NonPrivate, void
-from privatelr.privacy.accounting import Entry, complete, ledger_store
+from privatelr.privacy.accounting import complete, ledger_store
 from privatelr.results.answers.chosen_fit import ChosenFit
-from privatelr.results.answers.paid_answer import PaidAnswer
 from privatelr.results.answers.private_roc import PrivateRoc
 from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
 from privatelr.results.fit_record import ModelRecord
-from privatelr.results.release_files import answer_file, fit_file, origin
+from privatelr.results.release_files import answer_file, fit_file
 from privatelr.results.release_files.design_file import DesignEntry, design_entry, plan_again
 from privatelr.results.release_files.file_entries import (
     VERSION,
@@ -58,7 +56,6 @@ from privatelr.results.release_files.file_entries import (
     read_loss,
 )
 from privatelr.results.release_files.json_values import (
-    CLOSE,
     LARGEST_FILE,
     canonical,
     parse,
@@ -93,18 +90,9 @@ def release_document(release: Any) -> dict[str, Any]:
     ReleaseFileError
         If a coefficient is not a finite number, or a level not a text, a number or a boolean.
     """
-    if not isinstance(release, PaidAnswer):
-        first = release if isinstance(release, ModelRecord) else release.first
-        if first.spec.scaled_by_data:
-            raise GuaranteeError(
-                "do_scale=True: the columns were scaled by means and deviations of the data, which "
-                "a release may not hold; declare bounds= instead, and fit again."
-            )
     name, kind = kind_of(release)
     call, released, derived = kind.parts(release)
-    guarantee = own = release.guarantee
-    if isinstance(release, ChosenFit):  # prices are added up, whoever reads the file
-        guarantee, own = answer_file.total_of(release), release.choice_guarantee
+    guarantee, own = kind.guarantee(release), kind.own_guarantee(release)
     notice = f"covered by {guarantee}; holds no number computed from records without noise"
     if isinstance(guarantee, NonPrivate):
         notice = f"NOT PRIVATE: no guarantee covers this file as a whole ({guarantee.reason})"
@@ -121,7 +109,7 @@ def release_document(release: Any) -> dict[str, Any]:
         "written_by": programs(),
         "guarantee": plain(guarantee),
         "randomness": randomness,
-        "ledger": charge_entry(charge_of(release)),
+        "ledger": charge_entry(release.entry),
         "call": call,
         "released": released,
         "derived": derived,
@@ -168,10 +156,7 @@ def restore(value: Any) -> Any:
         )
     release = every[kind].restore(document)
     _require_derived(value, release)
-    if isinstance(release, Strata):
-        fits = {level: _with_origin(fit, document) for level, fit in release.fits.items()}
-        return replace(release, fits=fits)
-    return _with_origin(release, document) if isinstance(release, ModelRecord) else release
+    return release
 
 
 def _require_derived(value: dict[str, Any], release: Any) -> None:
@@ -183,29 +168,10 @@ def _require_derived(value: dict[str, Any], release: Any) -> None:
     written |= {name: value[name] for name in _OPEN}
     if written["kind"] == "choice":  # each was read by itself, and may be of other programs
         written["call"]["candidates"] = value["call"]["candidates"]
-    if canonical(value) == canonical(written):
-        return
-    require_same(value["derived"], written["derived"], "derived", close=CLOSE)
-    written["derived"] = value["derived"]
-    if value["ledger"] and written["ledger"]:
-        events = value["ledger"]["events"]
-        require_same(events, written["ledger"]["events"], "ledger.events", close=CLOSE)
-        written["ledger"]["events"] = events
     require_same(value, written, "")
-    if canonical(value) != canonical(written):
-        raise ReleaseFileError("a number of the file is not written as this version writes it")
 
 
-def _with_origin(fit: Any, document: Document[Any, Any]) -> Any:
-    known = origin.Origin(
-        written_by=tuple(document.written_by.items()),
-        recomputed=origin.recomputed(fit),
-        stated=origin.stated(fit),
-    )
-    return replace(fit, origin=known)
-
-
-def _read_loss(entry: LossEntry) -> Any:
+def read_objective(entry: LossEntry) -> Any:
     """The loss of a fit, or what stands in its place in another kind of fit."""
     name = str(entry.get("name")) if isinstance(entry, dict) else entry
     objectives = [kind.objectives[name] for kind in kinds().values() if name in kind.objectives]
@@ -224,8 +190,8 @@ def kinds() -> dict[str, Kind]:
 
 _KINDS = {
     "fit": fit_file.FIT,
-    "roc": answer_file.curve_kind(_read_loss),
-    "choice": answer_file.choice_kind(release_document, restore),
+    "roc": answer_file.ROC,
+    "choice": answer_file.CHOICE,
     "bounds": answer_file.BOUNDS,
     "levels": answer_file.LEVELS,
 }
@@ -332,25 +298,14 @@ def tell_ledgers(fit: Any, data: bytes) -> None:
     PrivacyWarning
         If a ledger cannot be told. The release is saved nevertheless, and the charge counts.
     """
-    entry = charge_of(fit)
-    if entry is None or not entry.receipts:
+    if fit.entry is None or not fit.entry.receipts:
         return
-    for told in complete(entry, hash_in(data)):
+    for told in complete(fit.entry, hash_in(data)):
         warnings.warn(
             f"the release was saved, and its charge stands without its hash: {told}",
             PrivacyWarning,
             stacklevel=4,
         )
-
-
-def charge_of(fit: Any) -> Entry | None:
-    """The charge for a fit, for `Strata` of fits, which were paid for together, or an answer."""
-    if isinstance(fit, PaidAnswer):
-        paid: Entry | None = fit.entry
-        return paid
-    charged: ModelRecord = fit if isinstance(fit, ModelRecord) else fit.first
-    entry: Entry | None = charged.release.entry
-    return entry
 
 
 def hash_in(data: bytes) -> str:
@@ -462,7 +417,7 @@ def complete_beside(target: Path, data: bytes) -> Iterator[Path]:
 
     Within the block it may be renamed to the target; after the block it is removed.
     """
-    path = target.with_name(f"{_start_of(target)}{secrets.token_hex(8)}.tmp")
+    path = target.with_name(f".privatelr-{secrets.token_hex(16)}.tmp")
     try:
         with path.open("xb") as file:
             file.write(data)
@@ -472,12 +427,3 @@ def complete_beside(target: Path, data: bytes) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             path.unlink()
-
-
-def _start_of(target: Path) -> str:
-    """The start of the names of all unfinished files of a target.
-
-    It contains a hash, because the name of the target may itself have the largest length.
-    """
-    name = hashlib.sha256(os.fsencode(target.name)).hexdigest()[:16]
-    return f".privatelr-{name}-"
