@@ -136,7 +136,7 @@ def journeys():
 
     def inference():
         with warnings.catch_warnings(action="ignore"):  # a seed is warned of
-            fit = dplr("vote ~ age + selfLR", data, eps=2.0, spend="inference", seed=1, **public)
+            fit = dplr("vote ~ age + selfLR", data, eps=3.0, spend="inference", seed=1, **public)
         fit.conf_int()
 
     def stream():

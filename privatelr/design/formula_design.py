@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -261,17 +261,10 @@ class PlannedColumns:
     columns: Columns
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """A formula that was read once, which is one object, and variables as they are written.
-
-    Levels 1, True and 1.0 are equal but not one level, so the variables themselves are no key.
-    """
-
-    number: int
-    written: tuple[str, ...]
-    formula: Formula = field(compare=False)
-    variables: dict[str, Variable] = field(compare=False)
+_KEPT: dict[tuple[int, tuple[str, ...]], tuple[Formula, PlannedColumns]] = {}
+"""What was planned for the latest formulas, which are held so that their numbers stay their own.
+The variables are written out, because the levels 1, True and 1.0 are equal but not one level."""
+_MOST_KEPT = 16
 
 
 def planned_columns(formula: Formula, variables: dict[str, Variable]) -> PlannedColumns:
@@ -287,13 +280,12 @@ def planned_columns(formula: Formula, variables: dict[str, Variable]) -> Planned
     levels = [level for one in variables.values() for level in one.levels]
     if len(levels) > _FEW_LEVELS or not all(type(level) in _WRITTEN for level in levels):
         return _plan(formula, variables)
-    return _kept(_Question(id(formula), tuple(map(repr, variables.values())), formula, variables))
-
-
-@functools.lru_cache(maxsize=16)
-def _kept(question: _Question) -> PlannedColumns:
-    """Plan for a first call; a formula that is held here shares its number with no other."""
-    return _plan(question.formula, question.variables)
+    key = id(formula), tuple(map(repr, variables.values()))
+    if (kept := _KEPT.get(key)) is None:
+        kept = _KEPT[key] = formula, _plan(formula, variables)
+        for oldest in list(_KEPT)[:-_MOST_KEPT]:
+            _KEPT.pop(oldest, None)
+    return kept[1]
 
 
 def _plan(formula: Formula, variables: dict[str, Variable]) -> PlannedColumns:

@@ -61,12 +61,9 @@ MOST_UNCOUNTED = 0.25
 """Most standard errors that the error of the step may move a combination without noise, where
 intervals do not count it. A test at 5 % then rejects 5.8 % of the time at most."""
 
-STANDARDISED = 1 / 3
-"""Power of the determinant of H in its prior where columns are standardised, for each column; it is
-at least 1. A flat prior gives a curvature near 0, in whose direction nothing would be known, so
-much weight that standard errors have no mean. With this power the other columns explain three
-fifths of a column in the mean, as if columns had a variance inflation of 2.5. Of declared bounds a
-column may fill so little that its curvature is as small."""
+_EXPLAINED = 0.5
+"""Mean share of a standardised column that the other columns explain, in the prior of H: a variance
+inflation of 2."""
 _FLAT, _LEAST = 1e-13, 1e-290
 """Share of the largest curvature below which eigenvalues are rounding errors; instead of 0."""
 _KEPT = 16
@@ -268,11 +265,23 @@ def evidence_of(release: Release) -> NoisyMoments:
         noise=calibration.noise,
         largest_trace=largest_trace,
         largest_scores=largest_scores,
-        determinant=0.0 if release.scale is None else max(1.0, STANDARDISED * problem.d),
+        determinant=0.0 if release.scale is None else prior_power(problem.d),
         resolved=resolved_columns(release.scale, moments),
         first=0 if columns is None else problem.d - columns.p,
         intercept=0.0 if columns is None else columns.intercept,
     )
+
+
+def prior_power(d: int) -> float:
+    """Return the power of the determinant of H ``(d, d)`` in its prior; columns are standardised.
+
+    A flat prior gives a curvature near 0, in whose direction nothing would be known, so much weight
+    that standard errors have no mean. Under a power p the share of a column that the others explain
+    has a beta law with the mean ``(d - 1) / (d + 1 + 2 p)``. Here this mean is `_EXPLAINED`, and p
+    is at least 1. Columns of declared bounds may fill so little of them that their curvature is as
+    small, and have no such prior.
+    """
+    return max(1.0, (d - 1) * (1 - _EXPLAINED) / (2 * _EXPLAINED) - 1)
 
 
 def divided(matrices: FloatArray, units: FloatArray) -> FloatArray:

@@ -12,6 +12,7 @@ from elliptical_slices import moved_by_slices
 from releases_for_inference import infer, law_of_errors, noisy_evidence, release_of
 
 from privatelr.inference import FRAGILE, Matrices, posterior, quality, question
+from privatelr.inference.noisy_moments import prior_power
 from privatelr.inference.posterior import MomentsPosterior, energy, sampled
 from privatelr.mechanisms import matrix_of, vector_of
 from privatelr.privacy import ZCDP, PureDP
@@ -307,3 +308,19 @@ def test_intervals_are_the_same_in_another_process():
         check=True,
     )
     assert done.stdout.strip() == str(here)
+
+
+@pytest.mark.parametrize("d", [6, 15, 40])
+def test_in_the_prior_others_explain_half_of_a_column(d):
+    """Under a power p of the determinant, correlations are those of ``d + 1 + 2 p`` records."""
+    power, rng = prior_power(d), np.random.default_rng(d)
+    records = round(d + 1 + 2 * power)
+    draws = rng.standard_normal((600, records, d))
+    matrices = np.swapaxes(draws, 1, 2) @ draws
+    inverse = np.linalg.inv(matrices)
+    explained = 1 - 1 / (matrices[:, 0, 0] * inverse[:, 0, 0])
+    assert explained.mean() == pytest.approx(0.5, abs=0.04)
+
+
+def test_few_columns_have_a_power_of_one():
+    assert [prior_power(d) for d in (1, 2, 5)] == [1, 1, 1]

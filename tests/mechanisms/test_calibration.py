@@ -259,3 +259,37 @@ def test_gaussian_noise_of_persons_is_nearly_that_of_records(eps, share):
     mine, theirs = tilt_survival(other, losses), tilt_survival(one, losses)
     assert np.all(np.diff(mine) <= 0)
     assert np.all(theirs[losses > eps / 2] <= mine[losses > eps / 2] * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("target", [PureDP(0.3), PureDP(1.0), PureDP(4.0), PureDP(1e4)], ids=str)
+@pytest.mark.parametrize("persons", [False, True])
+def test_a_penalty_that_a_step_takes_off_is_small_and_costs_a_tenth(target, persons):
+    whole = replace(facts(), persons=persons)
+    asked = read_request(target.epsilon, 0, None, None, True, None, "increase")
+    if persons:
+        asked = replace(asked, target=PureDP(target.epsilon, REPLACE_PERSON))
+    usual = calibrate(asked, whole)
+    bought = calibrate(replace(asked, spend="inference"), whole)
+    share = usual.noise.scale / bought.noise.scale
+    assert 0.89 < share < 0.93 or target.epsilon > 4
+    smaller = usual.problem.lambda_ / bought.problem.lambda_
+    assert 1.5 < smaller <= 4 * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("delta", [1e-9, 1e-5])
+def test_so_does_one_under_gaussian_noise(delta):
+    whole = facts(d=40)
+    asked = read_request(1.0, delta, None, None, True, None, "increase")
+    usual, bought = (calibrate(replace(asked, spend=s), whole) for s in (asked.spend, "inference"))
+    assert isinstance(bought.noise, GaussianNoise)
+    assert 0.89 < usual.noise.sd / bought.noise.sd < 1
+    assert 1 < usual.problem.lambda_ / bought.problem.lambda_ <= 4
+    achieved(bought)
+
+
+def test_a_loss_without_probabilities_keeps_its_penalty():
+    """Its page is about the penalised coefficients, so no step takes the penalty off."""
+    asked = read_request(1.0, 0, None, None, True, None, "increase")
+    whole = replace(facts(), loss=LOSSES["huber"])
+    usual, bought = (calibrate(replace(asked, spend=s), whole) for s in (asked.spend, "inference"))
+    assert usual.problem.lambda_ == bought.problem.lambda_

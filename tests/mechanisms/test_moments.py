@@ -324,9 +324,11 @@ def test_a_calibration_in_words():
 # -- one price, two releases -----------------------------------------------------------------
 
 
-def plan_of(eps=1.0, delta=0.0, spend="inference", *, n=200, d=3, op=True, loss="logistic"):
+def plan_of(
+    eps=1.0, delta=0.0, spend="inference", *, n=200, d=3, op=True, loss="logistic", lambda_=None
+):
     facts = Problem(n, d, LOSSES[loss], row_radius(1.0, 0.5))
-    return calibrate_all(read_request(eps, delta, spend, None, op, None, "increase"), facts)
+    return calibrate_all(read_request(eps, delta, spend, lambda_, op, None, "keep"), facts)
 
 
 USUAL = [
@@ -386,9 +388,11 @@ def test_shares_of_ones_own():
 
 
 def test_the_coefficients_are_those_of_a_fit_for_their_share():
-    """Buying inference changes them by what it costs, and by nothing else."""
-    both, alone = plan_of(), plan_of(0.65, spend=None)
-    assert both.coefficients == alone.coefficients
+    """Buying inference changes them by what it costs, and by nothing else at the same lambda."""
+    both = plan_of()
+    alone = plan_of(0.65, spend=None, lambda_=both.coefficients.problem.lambda_)
+    kept = {"lambda_origin": "", "lambda_rules": ()}
+    assert replace(both.coefficients, **kept) == replace(alone.coefficients, **kept)
     noise = SeededRandomness(4)
     drawn = draw_all(both, noise)
     rows = rows_of(200, 3)

