@@ -79,7 +79,7 @@ class ForgetfulPatch(pytest.MonkeyPatch):
 def forget_columns():
     """Forget the columns that are kept for the next fit of the same formula."""
     if "privatelr.design.formula_design" in sys.modules:
-        sys.modules["privatelr.design.formula_design"]._kept.cache_clear()
+        sys.modules["privatelr.design.formula_design"]._KEPT.clear()
 
 
 @pytest.fixture

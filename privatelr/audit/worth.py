@@ -34,6 +34,8 @@ from privatelr.types import ColumnGroup, FloatArray
 
 ORDERS = (1.0, 1.1, 1.5, 2.0, 3.0, 5.0)
 """A zCDP claim is checked at these Renyi orders; order 1 is the Kullback-Leibler divergence."""
+_LARGEST_LOSS = 700.0
+"""Losses beyond it have no probability in doubles, and their exponential would overflow."""
 _UNLIKELY = 1e-18
 """Outcomes of a smaller probability are left out of a composition."""
 _JOINT_ROUNDING = 1e-9
@@ -112,9 +114,9 @@ class PrivacyLossDistribution:
         """
         excess = order - 1
         if excess == 0:
-            return max(0.0, self._mean(self.losses + np.expm1(-self.losses)))
+            return max(0.0, self._mean(self.losses + np.expm1(np.minimum(-self.losses, _LARGEST_LOSS))))
         with np.errstate(over="ignore"):
-            terms = np.expm1(excess * self.losses) + excess * np.expm1(-self.losses)
+            terms = np.expm1(excess * self.losses) + excess * np.expm1(np.minimum(-self.losses, _LARGEST_LOSS))
         mean = self._mean(terms)
         if math.isinf(mean):  # losses are infinite, or too large for their exponentials
             return float(special.logsumexp(excess * self.losses, b=self.weights)) / excess

@@ -144,7 +144,7 @@ def test_a_plan_is_kept_for_the_same_formula_and_declarations():
 def test_levels_that_are_equal_but_written_otherwise_have_plans_of_their_own(one):
     columns_of("y ~ g", levels={"g": [0, 1]})
     after = columns_of("y ~ g", levels={"g": [0, one]}).names
-    formula_design._kept.cache_clear()
+    formula_design._KEPT.clear()
     assert after == columns_of("y ~ g", levels={"g": [0, one]}).names
 
 

@@ -246,7 +246,7 @@ def check_price(target, share=0.8, n=10**6):
     plan = staged(target, share, n)
     parts = tuple(stage.target for stage in plan.stages)
     assert worth.share_of_parts(target, parts) <= 1 + 1e-9
-    assert worth.share_of_scale(plan.scale) <= 1 + 1e-9
+    assert worth.share_of(plan.scale.target, *worth.scale_spends(plan.scale)) <= 1 + 1e-9
     assert worth.share_spent(plan.coefficients) <= 1 + 1e-6
 
 

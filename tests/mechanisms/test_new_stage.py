@@ -95,7 +95,7 @@ def test_it_is_paid_for_and_released():
 def test_its_sentence_is_on_the_pages():
     found, _ = fit()
     card = str(found.card())
-    assert "epsilon = 0.5 (pure) on the number of positive records" in card
+    assert "positives epsilon = 0.5" in card
     assert "spherical Laplace noise, scale 2, for epsilon = 0.5" in card
     assert "they see the estimates, the matrices for inference and the number of positive" in card
     assert "positives epsilon = 0.5" in " ".join(str(found.summary()).split())
@@ -109,7 +109,7 @@ def test_it_is_saved_and_loaded(tmp_path, options):
     part, before = again.release.parts[NAME], found.release.parts[NAME]
     assert part.values.tobytes() == before.values.tobytes()
     assert part.calibration == before.calibration
-    assert "on the number of positive records" in again.card()
+    assert "the number of positive records" in again.card()
     document = json.loads((tmp_path / "fit.json").read_text(encoding="utf-8"))
     del document["released"]["fits"][0]["inference"]
     document["sha256"] = content_hash(document)

@@ -208,7 +208,7 @@ def origin_of(
     if rule == "PrivateLR" or analysis == "cms11":
         return "automatic, PrivateLR's rule"
     if corrected and rule == "auto" and placement == "objective":
-        return "automatic, small because a step takes it off, and costs a tenth of the precision"
+        return "automatic, small because one step takes it off the estimates"
 
     agrees = partial(math.isclose, rules[rule], rel_tol=1e-9)
     by_laplace = isinstance(target, ApproxDP) and agrees(

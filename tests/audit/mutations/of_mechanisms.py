@@ -173,7 +173,7 @@ def _(honest: Any, problem: Problem, *given: Any, **named: Any) -> Any:
 
 
 @bug("moments pay for one of two matrices", (matrix_stage, "_largest_pair"), _MOMENTS)
-def _(honest: Any, problem: Problem) -> float:
+def _(honest: Any, problem: Problem, **traces: Any) -> float:
     return problem.loss.curvature_bound
 
 

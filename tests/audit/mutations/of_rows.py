@@ -54,7 +54,7 @@ def _(honest: Any, bound: float, intercept: float | None) -> float:
 def _trusted() -> Iterable[Any]:
     """Finite rows are used as they are, whatever their length."""
     yield (row_bounds, "_shortened"), lambda honest, x, bound: x
-    yield (RowBounds, "_kept"), lambda honest, held, x: np.isfinite(x).all(axis=1)
+    yield (RowBounds, "kept"), lambda honest, held, x: np.isfinite(x).all(axis=1)
 
 
 bug("sparse rows are not shortened", (sparse_rows, "_shorten"), rows("wide factor"))(nothing)
@@ -134,7 +134,7 @@ def _() -> Iterable[Any]:
 
     yield (formula_design.DesignSpec, "blocks"), halved
     yield (row_bounds, "held_in_blocks"), lambda honest, x, blocks: x
-    yield (RowBounds, "_kept"), lambda honest, held, x: np.zeros(len(x), bool)
+    yield (RowBounds, "kept"), lambda honest, held, x: np.zeros(len(x), bool)
 
 
 bug("columns without bounds have no length of their own", row_bounds.together_of, rows("frame"))(
