@@ -154,11 +154,12 @@ def moments_sensitivity(
     """Bound how far ``(svec H, eta svec S)`` moves when one record is replaced, in any direction.
 
     For records and for persons it is at most ``sqrt(2) K R^2 / n``, at any coefficients, where K is
-    the largest length of ``(l'', eta l'^2)`` over all margins. If weights are reduced, the length
-    of both traces takes the place of ``K R^2``. Of several fits that neighbours change, Laplace
-    noise hides the sum of the lengths, ``2 K R^2 / n``, and Gaussian noise the length of all.
-    Rounding of the sums moves them further, by a small multiple of ``K R^2`` that no data can
-    exceed, in every fit that is changed. The proofs are in theory.md#moments and theory.md#strata.
+    the largest length of ``(l'', eta l'^2)`` over all margins. If weights are reduced, the largest
+    trace takes the place of ``K R^2``. Of several fits that neighbours change, Laplace noise hides
+    the sum of the lengths, ``2 K R^2 / n``, and Gaussian noise the length of all. A law that hides
+    matrices hides their nuclear norms, which are at most twice the largest trace over n. Rounding
+    of the sums moves them further, by a small multiple of ``K R^2`` that no data can exceed, in
+    every fit that is changed. The proofs are in theory.md#moments and theory.md#strata.
     """
     traces = law.hides_matrices
     if traces or typical is not None:
