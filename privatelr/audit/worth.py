@@ -113,10 +113,11 @@ class PrivacyLossDistribution:
         terms. It cancels the part that is linear in the loss, and with it most of the variance.
         """
         excess = order - 1
+        gained = np.expm1(np.minimum(-self.losses, _LARGEST_LOSS))
         if excess == 0:
-            return max(0.0, self._mean(self.losses + np.expm1(np.minimum(-self.losses, _LARGEST_LOSS))))
+            return max(0.0, self._mean(self.losses + gained))
         with np.errstate(over="ignore"):
-            terms = np.expm1(excess * self.losses) + excess * np.expm1(np.minimum(-self.losses, _LARGEST_LOSS))
+            terms = np.expm1(excess * self.losses) + excess * gained
         mean = self._mean(terms)
         if math.isinf(mean):  # losses are infinite, or too large for their exponentials
             return float(special.logsumexp(excess * self.losses, b=self.weights)) / excess
