@@ -447,7 +447,9 @@ def scale_of(frame, most=1, k=False, persons=True):
     text = f"y ~ x + z{' + k' if k else ''} + person(patient, {most})"
     source = read_data(text, frame, None)
     spec = source.plan(declare_schema(BOUNDS, None, None, None))
-    facts = ScaleFacts(len(source), column_groups(spec), not k, 0.003, 0.25, persons=persons)
+    facts = ScaleFacts(
+        len(source), column_groups(spec, centred=not k), not k, 0.003, 0.25, persons=persons
+    )
     return source.loose(spec, bar=False)[0], calibrate_scale(facts, ZCDP(0.5, REPLACE_PERSON))
 
 

@@ -135,7 +135,7 @@ def test_rows_keep_the_limits_of_their_groups(formula):
     parsed, batch = parse_formula(formula, list(frame)), as_batch(frame)
     spec = plan_design(parsed, batch, declare_schema(**SCHEMA))
     x = read_design(spec, as_batch(frame), DenseRows).x[:, int(spec.columns.has_intercept) :]
-    groups = column_groups(spec)
+    groups = column_groups(spec, centred=True)
     assert sum(group.size for group in groups) == x.shape[1]
     ends = np.cumsum([group.size for group in groups])[:-1]
     for group, part in zip(groups, np.hsplit(x, ends), strict=True):

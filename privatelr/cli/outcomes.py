@@ -15,6 +15,7 @@ from contextvars import ContextVar
 from functools import partial
 from io import RawIOBase, TextIOWrapper, UnsupportedOperation
 from shlex import quote
+from textwrap import wrap
 from typing import Any, TextIO, cast
 
 import msgspec
@@ -122,7 +123,10 @@ def in_shell(page: object) -> str:
     text = str(page)
     for pattern, option in _SPELLINGS:
         text = re.sub(pattern, partial(_on_its_lines, option), text)
-    return text
+    # an option may be longer than an argument; lines with columns stay as they are
+    is_long = re.compile(r"(?!.*\S  ).{80}")
+    lines = (wrap(line, 79) if is_long.match(line) else [line] for line in text.split("\n"))
+    return "\n".join(part for parts in lines for part in parts)
 
 
 def _on_its_lines(option: Callable[[re.Match[str]], str], found: re.Match[str]) -> str:

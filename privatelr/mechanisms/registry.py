@@ -311,7 +311,7 @@ def calibrate_all(
     >>> staged = calibrate_all(request, facts)
     >>> for stage in staged.stages:
     ...     print(stage.target, stage.noise.title, f"{stage.noise.scale:.3g}")
-    epsilon = 0.65 (pure) spherical Laplace 3.11
+    epsilon = 0.65 (pure) spherical Laplace 3.45
     epsilon = 0.35 (pure) spherical Laplace 0.000209
     """
     found, refusal = [], GuaranteeError("spend: no noise is proven for these shares.")

@@ -78,6 +78,8 @@ def read_equations(text: str, known: Vocabulary) -> list[Equation]:
     """
     found: list[Equation] = []
     places = {name: index for index, name in enumerate(known.names)}
+    if text in places:  # also one that begins with a space
+        return [(text, np.eye(1, len(places), places[text])[0], 0.0)]
     for equation in _split(_written(text, known), ","):
         sides = _split(equation, "=")
         labels = ["".join(written for written, _ in side).strip() for side in sides]

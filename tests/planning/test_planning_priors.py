@@ -108,7 +108,7 @@ def test_the_page_says_what_the_penalty_draws_to_and_what_is_kept(tmp_path):
     [
         (FORMULA, {"z": 1.0}, "no coefficient 'z'"),
         (FORMULA, 3, "prior=3"),
-        (3, {"x": 1.0}, "prior: it goes with a formula"),
+        (3, {"x": 1.0}, "no coefficient 'x'"),
     ],
 )
 def test_what_is_no_prior_is_refused(formula, prior, words):

@@ -185,7 +185,7 @@ def test_a_reader_without_the_package_finds_the_matrices(tmp_path):
                 matrix[i, k] = matrix[k, i] = found
         np.testing.assert_allclose(matrix, getattr(fit.release.moments, name), rtol=1e-14)
     assert not [*values]
-    assert stage["noise"]["dimension"] == d * (d + 1)
+    assert stage["noise"]["columns"] == d
 
 
 # what `parse_formula` cannot read back are backticks, halves of characters and its own keys

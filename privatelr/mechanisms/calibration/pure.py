@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-from scipy import optimize
+import scipy
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration import softmax
@@ -165,4 +165,4 @@ def _penalty_at(facts: Problem, epsilon: float, kept: float, free: float) -> flo
     least = smallest_feasible_penalty(facts, epsilon, "joint")
     if excess(least) <= 0:  # an epsilon so large that its exponential is not computed
         return least
-    return float(optimize.brentq(excess, least, free, xtol=1e-12 * free))
+    return float(scipy.optimize.brentq(excess, least, free, xtol=1e-12 * free))

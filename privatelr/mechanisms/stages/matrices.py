@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -220,16 +221,9 @@ def calibrate_moments(
     noise: NoiseLaw = NoNoise(size)
     typical = clip_for(problem, target, typical, divided=divided)
     if not isinstance(target, NonPrivate):
-        laws = [
-            law
-            for kind in LAWS.values()
-            if (
-                law := kind.hiding_matrices(
-                    moments_sensitivity(problem, typical, kind), problem.d, target
-                )
-            )
-        ]
-        noise = require_law(laws, target, kinds)
+        reach = partial(moments_sensitivity, problem, typical)
+        laws = (kind.hiding_matrices(reach(kind), problem.d, target) for kind in LAWS.values())
+        noise = require_law([law for law in laws if law is not None], target, kinds)
     balance = moments_balance(problem)
     return MomentsCalibration(problem, target, balance, noise, grid_for(noise), typical)
 

@@ -810,13 +810,6 @@ class MatrixLaplace(LaplaceNoise):
 
 LAWS: dict[str, type[NoiseLaw]] = {
     law.__name__: law
-    for law in (
-        SphericalLaplace,
-        BlockLaplace,
-        GaussianNoise,
-        NoNoise,
-        CopiedNoise,
-        MatrixLaplace,
-    )
+    for law in (SphericalLaplace, BlockLaplace, GaussianNoise, NoNoise, CopiedNoise, MatrixLaplace)
 }
 """All laws by name, in the order in which they are tried; a new law is listed here."""
