@@ -78,8 +78,6 @@ def read_equations(text: str, known: Vocabulary) -> list[Equation]:
     """
     found: list[Equation] = []
     places = {name: index for index, name in enumerate(known.names)}
-    if text in places:  # also one that begins with a space
-        return [(text, np.eye(1, len(places), places[text])[0], 0.0)]
     for equation in _split(_written(text, known), ","):
         sides = _split(equation, "=")
         labels = ["".join(written for written, _ in side).strip() for side in sides]
@@ -132,8 +130,9 @@ def _written(text: str, known: Vocabulary) -> list[Written]:
     A text that is nothing but a name, as in ``coef.index``, needs no backticks.
     """
     names = [*known.names, *known.terms]
-    if text.strip() in names:
-        return [(text, Token("quoted", text.strip()))]
+    whole = text if text in names else text.strip()  # a name may begin with a blank
+    if whole in names:
+        return [(text, Token("quoted", whole))]
     # names of some forms are recognised without backticks; the longest are tried first
     often = Counter(map(_squeezed, names))
     bare = {_squeezed(name): name for name in names if _is_plain(name)}
