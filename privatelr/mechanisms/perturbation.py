@@ -52,8 +52,6 @@ else:
 
 _ROUNDED_UP = 1 + 1e-6
 """Factor that covers the relative rounding error in the length of any vector in memory."""
-_SMALLEST = 1e-300
-"""A squared length that is divided by is replaced by this if it is smaller."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -411,9 +409,8 @@ def mean_moments(
         steep = loss.slope(margin) ** 2 * used * weights_of(y)
         if calibration.typical is not None:
             own = x if units is None else x @ sparse.diags_array(units)
-            traces = np.maximum((bend + balance * steep) * row_squares(own), _SMALLEST)
-            left = np.minimum(1.0, calibration.largest / traces)
-            bend, steep = left * bend, left * steep
+            counted = calibration.counted((bend + balance * steep) * row_squares(own))
+            bend, steep = counted * bend, counted * steep
         return gram(x, bend), gram(x, steep)
 
     def pull(x: Any, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray, FloatArray]:

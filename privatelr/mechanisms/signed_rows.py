@@ -27,8 +27,6 @@ _LONGEST, _HALVINGS = 500, 50
 _SMALL, _MANY = 8, 100
 """Elimination in all matrices at once is fast up to the first number of columns, and from the
 second number of matrices on."""
-_SMALLEST = 1e-300
-"""A squared length that is divided by is replaced by this if it is smaller."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -183,7 +181,6 @@ def matrix_weights(
     bend, steep = loss.curvature(margins), (loss.slope(margins) / sizes) ** 2
     steep = calibration.balance * steep
     if calibration.typical is not None:
-        traces = np.maximum((bend + steep) * squares, _SMALLEST)
-        left = np.minimum(1.0, calibration.largest / traces)
-        bend, steep = left * bend, left * steep
+        counted = calibration.counted((bend + steep) * squares)
+        bend, steep = counted * bend, counted * steep
     return bend, steep

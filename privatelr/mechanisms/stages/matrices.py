@@ -44,6 +44,8 @@ _JOINT_TRACE_SHARE = 2 / 3
 _LITTLE_NOISE = 0.002
 """Square of the length up to which no weight is reduced, over that of a typical row and over
 ``n epsilon / d**2.5``: the noise is a small share of usual matrices."""
+_SMALLEST = 1e-300
+"""A trace that is divided by is replaced by this if it is smaller."""
 _CLIP = 1.25
 """Largest trace that a record adds to both matrices together, over that of a row of typical length
 at its worst margin."""
@@ -81,6 +83,10 @@ class MomentsCalibration(StageCalibration):
     def largest(self) -> float:
         """The largest trace of ``H + eta S`` that a record adds, times n."""
         return largest_trace(self.problem, self.typical)
+
+    def counted(self, traces: FloatArray) -> FloatArray:
+        """How much records count that would add these traces ``(m,)``, if weights are reduced."""
+        return np.minimum(1.0, self.largest / np.maximum(traces, _SMALLEST))
 
     @property
     def traces(self) -> tuple[float, float]:

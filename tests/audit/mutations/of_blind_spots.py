@@ -231,7 +231,8 @@ def _(honest: Any, event: Any, rows: int) -> Any:
 def _clipped(factor: float, honest: Any, rows: Any, coef: Any, made: Any, *units: Any) -> Any:
     """Matrices with a clip that is wider by this factor."""
     facts = {"problem": made.problem, "typical": made.typical, "balance": made.balance}
-    return honest(rows, coef, SimpleNamespace(largest=factor * made.largest, **facts), *units)
+    wide = {"counted": lambda traces: made.counted(traces / factor)}
+    return honest(rows, coef, SimpleNamespace(**facts, **wide), *units)
 
 
 _MATRICES = perturbation.mean_moments
