@@ -54,4 +54,4 @@ from privatelr.mechanisms.stages.scale import (
     variance_sd,
     warn_of_noise,
 )
-from privatelr.numerics.rows import matrix_of, vector_of
+from privatelr.types import matrix_of, vector_of

@@ -21,10 +21,8 @@ from privatelr.numerics.rows import (
     bends_of,
     gram,
     grams_of_persons,
-    matrix_of,
     row_products,
     row_squares,
-    vector_of,
     weights_of,
 )
 from privatelr.numerics.solve import Solver, certificate, certified_minimum
@@ -36,7 +34,7 @@ from privatelr.privacy.noise import (
     Randomness,
     ShiftedDraw,
 )
-from privatelr.types import FloatArray, Offset, Rows
+from privatelr.types import FloatArray, Offset, Rows, matrix_of, vector_of
 
 if TYPE_CHECKING:
     import flint

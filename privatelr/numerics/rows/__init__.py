@@ -26,11 +26,9 @@ from privatelr.numerics.rows.products import (
     column_sums,
     gram,
     margins,
-    matrix_of,
     rough_gram,
     row_products,
     row_squares,
-    vector_of,
     weighted_sum,
 )
 from privatelr.numerics.rows.row_bounds import (

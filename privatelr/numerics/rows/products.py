@@ -7,7 +7,7 @@ alike for both; what is not, or is better not, has a function here.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import lru_cache, reduce
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -240,48 +240,3 @@ def _short_sums(terms: FloatArray, starts: IntArray) -> FloatArray:
     parts = np.add.reduceat(terms, edges[:-1] if edges[-1] == len(terms) else edges)[::2]
     found[many] = _short_sums(parts, np.append(0, ends))
     return found
-
-
-# -- symmetric matrices as vectors ---------------------------------------------------------------
-
-
-def vector_of(matrices: FloatArray) -> FloatArray:
-    """Return svecs ``(..., d (d + 1) / 2)`` of symmetric matrices ``(..., d, d)``.
-
-    The length of the svec is the Frobenius norm of the matrix.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from privatelr.mechanisms import vector_of
-    >>> matrix = np.array([[1.0, 2.0], [2.0, 3.0]])
-    >>> float(np.linalg.norm(vector_of(matrix)).round(6)), float(np.linalg.norm(matrix).round(6))
-    (4.242641, 4.242641)
-    """
-    rows, columns, weights = _triangle(matrices.shape[-1])
-    return np.asarray(matrices[..., rows, columns] * weights)
-
-
-def matrix_of(vectors: FloatArray) -> FloatArray:
-    """Return the symmetric matrices ``(..., d, d)`` of svecs ``(..., d (d + 1) / 2)``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from privatelr.mechanisms import matrix_of, vector_of
-    >>> matrix_of(vector_of(np.array([[1.0, 2.0], [2.0, 3.0]]))).round(6)
-    array([[1., 2.],
-           [2., 3.]])
-    """
-    d = round((np.sqrt(8 * vectors.shape[-1] + 1) - 1) / 2)
-    rows, columns, weights = _triangle(d)
-    found = np.empty((*vectors.shape[:-1], d, d))
-    found[..., rows, columns] = found[..., columns, rows] = vectors / weights
-    return found
-
-
-@lru_cache(maxsize=16)
-def _triangle(d: int) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return the positions of the upper triangle, row by row, and the factors of svec."""
-    rows, columns = np.triu_indices(d)
-    return rows, columns, np.where(rows == columns, 1.0, np.sqrt(2.0))

@@ -22,7 +22,7 @@ from privatelr.privacy.conversions import pure_within
 from privatelr.privacy.events import GaussianEvent
 from privatelr.privacy.guarantees import ZCDP, Neighbours, Promise, PureDP, SharedApproxDP
 from privatelr.privacy.noise.gaussian_delta import gaussian_mu, gaussian_sd, pure_beside
-from privatelr.types import Block, FloatArray, parts_of
+from privatelr.types import Block, FloatArray, matrix_of, parts_of
 
 UP, DOWN = 1 + 2.0**-50, 1 - 2.0**-50
 """Factors that round a positive number up and down, in the direction of more noise."""
@@ -746,7 +746,8 @@ class MatrixLaplace(LaplaceNoise):
         return math.sqrt(mean_square(self))
 
     def norm(self, b: FloatArray) -> float:
-        return float(sum(np.abs(np.linalg.eigvalsh(matrix)).sum() for matrix in self.matrices(b)))
+        """Return the sum of the nuclear norms of both matrices."""
+        return float(np.abs(np.linalg.eigvalsh(matrix_of(np.array(np.split(b, 2))))).sum())
 
     def log_density(self, b: FloatArray) -> float:
         """Return a lower bound, because the density is an integral.
@@ -755,34 +756,16 @@ class MatrixLaplace(LaplaceNoise):
         """
         return -self.rate * self.norm(b)
 
-    def matrices(self, b: FloatArray) -> list[FloatArray]:
-        """Return both matrices ``(d, d)`` of a vector."""
-        upper, found = np.triu_indices(self.columns), []
-        for half in np.split(b, 2):
-            matrix = np.zeros((self.columns, self.columns))
-            matrix[upper] = half / np.where(upper[0] == upper[1], 1.0, math.sqrt(2))
-            found.append(matrix + np.triu(matrix, 1).T)
-        return found
-
     @property
     def uniforms(self) -> int:
-        return 4 * self._each
-
-    @property
-    def _each(self) -> int:
-        """How many uniform numbers a Wishart matrix takes."""
-        return normal_uniforms(self.dimension)
+        return 4 * self.dimension  # which is even, as pairs of normal numbers need it
 
     def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
         """Return both differences of products of matrices of normal numbers."""
         d, vector = self.columns, list[Any]()
         root = arithmetic.sqrt(0 * uniforms[0] + 2)
-        factors = []
-        for k in range(4):
-            numbers = normals(
-                uniforms[k * self._each : (k + 1) * self._each], self.dimension, arithmetic
-            )
-            factors.append([numbers[i * (d + 1) : (i + 1) * (d + 1)] for i in range(d)])
+        numbers = iter(normals(uniforms, 4 * self.dimension, arithmetic))
+        factors = [[[next(numbers) for _ in range(d + 1)] for _ in range(d)] for _ in range(4)]
         for added, taken in (factors[:2], factors[2:]):
             for i in range(d):
                 for j in range(i, d):
