@@ -22,7 +22,7 @@ from privatelr.cli.outcomes import (
     say,
 )
 from privatelr.errors import ReleaseFileError
-from privatelr.privacy.accounting import Entry, complete
+from privatelr.privacy.accounting import Entry, ledger_store
 from privatelr.results.release_files import (
     IS_DATABASE,
     create_file,
@@ -125,7 +125,7 @@ def deliver_paid(
 
 def tell(entry: Entry | None, digest: str) -> None:
     """Note the hash of what was saved in the ledgers of its charge."""
-    for told in complete(entry, digest):
+    for told in ledger_store.complete(entry, digest):
         say("privatelr", f"what was saved stands in the ledger without its hash: {told}")
 
 

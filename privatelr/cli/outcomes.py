@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from functools import partial
 from io import RawIOBase, TextIOWrapper, UnsupportedOperation
 from shlex import quote
-from textwrap import wrap
+from textwrap import TextWrapper
 from typing import Any, TextIO, cast
 
 import msgspec
@@ -125,7 +125,8 @@ def in_shell(page: object) -> str:
         text = re.sub(pattern, partial(_on_its_lines, option), text)
     # an option may be longer than an argument; lines with columns stay as they are
     is_long = re.compile(r"(?!.*\S  ).{80}")
-    lines = (wrap(line, 79) if is_long.match(line) else [line] for line in text.split("\n"))
+    breaks = TextWrapper(79, break_long_words=False, break_on_hyphens=False)  # paths stay whole
+    lines = (breaks.wrap(line) if is_long.match(line) else [line] for line in text.split("\n"))
     return "\n".join(part for parts in lines for part in parts)
 
 

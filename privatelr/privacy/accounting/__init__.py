@@ -19,6 +19,5 @@ from privatelr.privacy.accounting.ledger import (
     of_public_data,
 )
 from privatelr.privacy.accounting.ledger_entry import Entry, Receipt, column_of_persons
-from privatelr.privacy.accounting.ledger_store import complete
 from privatelr.privacy.accounting.statement import entry_from_json, entry_to_json, is_within, price
 from privatelr.privacy.conversions import join, split

@@ -34,12 +34,10 @@ from privatelr.errors import (
 )
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import ForkSafeLock
-from privatelr.privacy.accounting import ledger_store
 from privatelr.privacy.accounting import statement as statements
 from privatelr.privacy.accounting.agreement import require_agreement
 from privatelr.privacy.accounting.filters import named_rule, renyi_rule
 from privatelr.privacy.accounting.ledger_entry import Entry, Receipt, priced
-from privatelr.privacy.accounting.ledger_store import Charge, Content, DiskBook, LedgerRow
 from privatelr.privacy.accounting.statement import Statement, charged, left
 from privatelr.privacy.events import Event
 from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, read_neighbours
@@ -48,9 +46,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from privatelr import page_model
-    from privatelr.privacy.accounting import ledger_page
+    from privatelr.privacy.accounting import ledger_page, ledger_store
+    from privatelr.privacy.accounting.ledger_store import Charge, Content, DiskBook, LedgerRow
 else:
     ledger_page = lazy_import("privatelr.privacy.accounting.ledger_page")
+    ledger_store = lazy_import("privatelr.privacy.accounting.ledger_store")
     page_model = lazy_import("privatelr.page_model")
 
 NAMED = "PRIVATELR_LEDGER"
@@ -107,8 +107,8 @@ class MemoryBook:
     def content(self) -> Content:
         """The entries as charges without times and notes; there are no rows."""
         entries = enumerate(self.statement.entries, 1)
-        charges = tuple(Charge(number, "", entry, "", "") for number, entry in entries)
-        return Content(self.key, "", "", self.statement, charges, ())
+        charges = tuple(ledger_store.Charge(number, "", entry, "", "") for number, entry in entries)
+        return ledger_store.Content(self.key, "", "", self.statement, charges, ())
 
     @contextmanager
     def exclusively(self) -> Iterator[Page]:
@@ -437,7 +437,7 @@ class Ledger(Account):
             If there is no such ledger, if it cannot be read, if a row of it was changed, or if it
             was made by an earlier version.
         """
-        return cls._of(DiskBook(_path(path), _note(note)))
+        return cls._of(ledger_store.DiskBook(_path(path), _note(note)))
 
     @staticmethod
     def check(path: str | os.PathLike[str], *, head: str | None = None) -> tuple[str, ...]:
@@ -580,7 +580,7 @@ class Ledger(Account):
 
     @property
     def _disk(self) -> DiskBook:
-        if isinstance(self._book, DiskBook):
+        if isinstance(self._book, ledger_store.DiskBook):
             return self._book
         raise LedgerError("ledger: it is in memory; Ledger.create makes one on disk.")
 
@@ -597,7 +597,7 @@ class Ledger(Account):
             _leave_word()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        if isinstance(book := self._book, DiskBook):
+        if isinstance(book := self._book, ledger_store.DiskBook):
             return _reopen, (book.key, book.address, book.note)
         return _unpickle, (self._key, self.to_json())
 

@@ -102,6 +102,8 @@ def plot_term(
     against = f" against {literal(classes[0])}" if len(classes) > 2 else ""
     if first.has_inference:
         title = "shrunk estimates alone; the release has no band of others"
+    elif len(classes) == 2 and first.loss.probability is not None:
+        title += "; spend='inference' adds a band"
     if curves[0].band is not None:
         title = f"{100 * question.level:g}% band for each value by itself"
     axes.set_title(title, fontsize=9)

@@ -41,7 +41,7 @@ from privatelr.errors import (
     show,
 )
 from privatelr.privacy import NonPrivate, void
-from privatelr.privacy.accounting import complete, ledger_store
+from privatelr.privacy.accounting import ledger_store
 from privatelr.results.answers.chosen_fit import ChosenFit
 from privatelr.results.answers.private_roc import PrivateRoc
 from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
@@ -303,7 +303,7 @@ def tell_ledgers(fit: Any, data: bytes) -> None:
     """
     if fit.entry is None or not fit.entry.receipts:
         return
-    for told in complete(fit.entry, hash_in(data)):
+    for told in ledger_store.complete(fit.entry, hash_in(data)):
         warnings.warn(
             f"the release was saved, and its charge stands without its hash: {told}",
             PrivacyWarning,
