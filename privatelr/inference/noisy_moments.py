@@ -48,7 +48,9 @@ LARGEST_BIAS, LARGEST_KNOWN_BIAS = 5.0, 0.3
 """Largest relative bias of the penalty that one step takes off, where it is not lost in the noise
 of the curvature; a multiple of it is, that of the noise to the curvature. Beyond it, an interval
 would be several times as long as the coefficients for the error of the step alone. The second one
-is for matrices without noise, whose errors do not count that of the step (inference.md 3.4)."""
+is for matrices without noise, whose errors do not count that of the step (theory.md#one-step)."""
+LONGEST_CHANGE = 0.95
+"""From this change of links on, the error of the step counts as if it were as large as the step."""
 STEP_ERROR = 2.0
 """Standard deviation of the error of that step, as a share of the step for each unit of relative
 bias. Where effects are small, the step is exact. Where they are large, curvature falls with the
@@ -157,6 +159,9 @@ class Quality:
     relative_bias : float
         Length of the bias of the penalty, over the length of the coefficients, with a curvature
         that is no smaller than its noise; infinite if there is neither.
+    link_change : float
+        Root mean square by which that bias moves the links of typical records, as if their columns
+        were uncorrelated and of one size.
     is_at_penalty : bool
         Whether the smallest eigenvalue is lost in the noise, so that the penalty, which is its
         least possible value, stands for it, and the ratio may be larger.
@@ -183,6 +188,7 @@ class Quality:
 
     noise_to_signal: float
     relative_bias: float
+    link_change: float
     is_at_penalty: bool
     has_probabilities: bool
     uncounted: float = 0.0
@@ -268,7 +274,7 @@ def evidence_of(release: Release) -> NoisyMoments:
         determinant=0.0 if release.scale is None else prior_power(problem.d),
         resolved=resolved_columns(release.scale, moments),
         first=0 if columns is None else problem.d - columns.p,
-        intercept=0.0 if columns is None else columns.intercept,
+        intercept=0.0 if columns is None else columns.intercept * units[0],
     )
 
 
@@ -312,13 +318,17 @@ def undivided(evidence: NoisyMoments) -> NoisyMoments:
 @lru_cache(maxsize=_KEPT)
 def quality(release: Release) -> Quality:
     """Measure noise and bias of a release, and choose the mode of inference that suits them."""
-    evidence = undivided(evidence_of(release))
+    units, evidence = evidence_of(release).units, undivided(evidence_of(release))
     values = np.linalg.eigvalsh(evidence.curvature)
     smallest, sd = float(values[0]), evidence.curvature_sd
     ratio = sd * math.sqrt(2 * len(values)) / max(smallest, evidence.floor)
+    bias, scale = relative_bias(evidence), release.scale
+    typical = evidence.problem.radius if scale is None else scale.calibration.typical
+    typical *= float(units.min())  # the intercept's, which is divided by no length
     known = Quality(
         ratio,
-        relative_bias(evidence),
+        bias,
+        bias * float(np.linalg.norm(evidence.w)) * typical / math.sqrt(len(values)),
         is_at_penalty=smallest < evidence.floor,
         has_probabilities=evidence.problem.loss.probability is not None,
         hides_numbers=bool(hidden_numbers(release.scale, evidence)),
@@ -343,7 +353,7 @@ def bias_in_errors(evidence: NoisyMoments) -> float:
 
 
 def penalty_bias(evidence: NoisyMoments) -> FloatArray | None:
-    """``lambda H0^-1 w`` ``(d,)`` with H0 the curvature without its penalty (inference.md 3.4).
+    """``lambda H0^-1 w`` ``(d,)`` with H0 the curvature without its penalty (theory.md#one-step).
 
     Eigenvalues of H0 are raised to the noise in them, below which they cannot be told; None if
     even then they are not above 0. Along `unseen_directions` there is no bias.
@@ -372,9 +382,13 @@ def relative_bias(evidence: NoisyMoments) -> float:
 def step_error(known: Quality) -> float:
     """Standard deviation of the error of the step that takes the bias off, as a share of it.
 
-    It is of second order in the bias (inference.md 3.4), and at most about as large as the step.
+    The step is too short, by at most a known share if each link moves by the `link_change`
+    (theory.md#one-step); the error is taken to lie anywhere up to that. Where links are short, a
+    multiple of the relative bias is more. It is about as large as the step at most.
     """
-    return STEP_ERROR * min(known.relative_bias, 1.0)
+    change = min(max(known.link_change, 1e-9), LONGEST_CHANGE)
+    short = -math.log1p(-change) / change - 1
+    return min(max(STEP_ERROR * known.relative_bias, short / math.sqrt(3)), 1.0)
 
 
 def is_exact(evidence: NoisyMoments) -> bool:

@@ -427,7 +427,7 @@ def _solved(sim: Simulator) -> FloatArray:
 def _step(sim: Simulator, target: str) -> FloatArray:
     """``H H0^-1`` with ``H0 = H - P``: errors of the target from those of the minimiser.
 
-    It is the identity for the penalised target (inference.md 3.4).
+    It is the identity for the penalised target (theory.md#one-step).
     """
     if target != "unpenalised":
         return np.eye(len(sim.curvature))

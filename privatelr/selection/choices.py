@@ -13,7 +13,6 @@ from typing import Any, Protocol
 import numpy as np
 
 from privatelr.errors import GuaranteeError
-from privatelr.mechanisms.calibration.calibration_record import facts_html
 from privatelr.mechanisms.perturbation import require_shape
 from privatelr.mechanisms.request import COEFFICIENTS, ROC, read_spend, require_usual
 from privatelr.mechanisms.stages.histogram import (
@@ -22,7 +21,7 @@ from privatelr.mechanisms.stages.histogram import (
     calibrate_histogram,
 )
 from privatelr.numerics.rows import EntryRows
-from privatelr.page_model import FactList, as_text
+from privatelr.page_model import FactList, Heading, Paged, Piece
 from privatelr.privacy import Event, Guarantee, split
 from privatelr.privacy.accounting import Entry
 from privatelr.privacy.noise import Draw, Randomness
@@ -67,22 +66,17 @@ class SelectionCalibration(Protocol):
     def facts(self) -> tuple[tuple[str, str], ...]: ...
 
 
-class PrintedFacts:
+class PrintedFacts(Paged):
     """Prints a calibration: what was promised, sizes, and the facts of its pages."""
 
     __slots__ = ()
 
-    def __str__(self: SelectionCalibration) -> str:
-        return as_text([self.title, FactList(_rows_of(self))])
-
-    def _repr_html_(self: SelectionCalibration) -> str:
-        return facts_html(self.title, _rows_of(self))
-
-
-def _rows_of(calibration: SelectionCalibration) -> list[tuple[str, str]]:
-    problem = calibration.problem
-    sizes = f"n = {problem.n}, d = {problem.d}, no entry above {problem.x_bound:.6g} in size"
-    return [("Target", str(calibration.target)), ("Rows", sizes), *calibration.facts]
+    def page(self: SelectionCalibration) -> list[Piece]:
+        """The pieces of the page that `print` shows."""
+        problem = self.problem
+        sizes = f"n = {problem.n}, d = {problem.d}, no entry above {problem.x_bound:.6g} in size"
+        facts = [("Target", str(self.target)), ("Rows", sizes), *self.facts]
+        return [Heading(self.title), FactList(facts)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -1,15 +1,25 @@
-"""The curvature that is left at the coefficients to which one step without the penalty leads."""
+"""One step without the penalty: the curvature that is left where it leads, and its error."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+import scipy.optimize
+import scipy.special
+from hypothesis import given
+from hypothesis import strategies as st
 from studies.coverage_populations import population_of
 
 from privatelr import ZCDP, PrivacyWarning, dplr
 from privatelr.design import read_design
 from privatelr.inference import evidence_of
-from privatelr.inference.noisy_moments import curvature_left, penalty_bias
+from privatelr.inference.noisy_moments import (
+    Quality,
+    curvature_left,
+    penalty_bias,
+    quality,
+    step_error,
+)
 from privatelr.numerics.rows import DenseRows
 from privatelr.sources import as_batch
 
@@ -50,3 +60,57 @@ def test_classes_of_a_size_lose_nothing():
 def test_without_an_intercept_nothing_is_known():
     fit, _ = fitted("imbalanced", 3e-4)
     assert curvature_left(replace(evidence_of(fit.release), intercept=0.0)) == 1.0
+
+
+# --- how far the step is from its end (theory.md#one-step) -------------------------------------
+
+
+def too_short(x, y, lambda_):
+    """The change of the longest link, and the share by which the step is too short."""
+
+    def gradient(w):
+        return (x * (scipy.special.expit(x * w) - y)).mean()
+
+    def root(penalty):
+        return scipy.optimize.brentq(lambda w: gradient(w) + penalty * w, -200, 200, xtol=1e-13)
+
+    w, p = root(lambda_), scipy.special.expit(x * root(lambda_))
+    step = lambda_ * w / (x**2 * p * (1 - p)).mean()
+    return np.abs(x * step).max(), (root(0.0) - w) / step - 1
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(0.3, 6.0), st.floats(-4.0, -1.0))
+def test_the_step_is_too_short_by_no_more_than_stated(seed, slope, power):
+    rng = np.random.default_rng(seed)
+    x = rng.standard_normal(400)
+    y = (rng.random(400) < scipy.special.expit(slope * x)).astype(int)
+    y[[x.argmax(), x.argmin()]] = 0, 1  # never separated
+    change, short = too_short(x, y, 10**power)
+    if change < 0.95:
+        assert -change / (1 + change) <= short <= -np.log1p(-change) / change - 1
+
+
+def test_the_step_may_be_too_short_by_all_that_is_stated():
+    """Records far away, whose links all move as far; half of that, the second order, is less."""
+    x, y = np.full(100_000, 12.0), np.ones(100_000, dtype=int)
+    y[:2] = 0
+    change, short = too_short(x, y, 2e-4)
+    assert 0.2 < change < 0.95
+    assert change / 2 < short
+    assert short == pytest.approx(-np.log1p(-change) / change - 1, rel=0.05)
+
+
+@pytest.mark.parametrize(("name", "within"), [("uniform", 0.3), ("imbalanced", 0.3)])
+def test_the_change_of_links_is_about_that_of_the_rows(name, within):
+    fit, rows = fitted(name, 1e-3)
+    moved = rows.x @ penalty_bias(evidence_of(fit.release))
+    known = quality(fit.release).link_change
+    assert known == pytest.approx(np.sqrt((moved**2).mean()), rel=within)
+
+
+def test_the_error_of_the_step_grows_with_the_change_of_links_up_to_the_step():
+    known = Quality(0.1, 0.05, 0.0, is_at_penalty=False, has_probabilities=True)
+    errors = [step_error(replace(known, link_change=c)) for c in (0.0, 0.1, 0.8, 0.95, np.inf)]
+    assert errors[:2] == [0.1, 0.1]  # twice the relative bias is more
+    assert errors[2] == pytest.approx((np.log(5) / 0.8 - 1) / np.sqrt(3))
+    assert errors[3:] == [1.0, 1.0]

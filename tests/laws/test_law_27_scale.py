@@ -329,6 +329,17 @@ PUBLIC = {
 
 
 @cache
+def nearly_separated():
+    """Data with few records near the boundary and few on its wrong side, and their errors."""
+    rng, n = np.random.default_rng(8), 10_000
+    x, u = rng.beta(1, 6, n) * 30, rng.uniform(0, 10, n)
+    ill = (rng.random(n) < special.expit(2.5 * x - 20 + 0.1 * u)) ^ (rng.random(n) < 0.002)
+    frame = pd.DataFrame({"x": x, "u": u, "g": "a", "y": np.where(ill, "yes", "no")})
+    design = np.column_stack([np.ones(n), x, u])
+    return frame, Logit(ill, design).fit(disp=0).bse
+
+
+@cache
 def far_from_logistic():
     """Data for which no logistic model is true, with long tails; its plain fit and errors."""
     rng, n = np.random.default_rng(7), 10_000
@@ -340,10 +351,9 @@ def far_from_logistic():
     return frame, Logit(ill, design).fit(disp=0).bse
 
 
-def check_limit(promise, op, spend):
+def check_limit(promise, op, spend, data=far_from_logistic, model="y ~ x + u + g"):
     """At a large epsilon a fit is the plain one, whatever the data are, in most draws of noise."""
-    frame, errors = far_from_logistic()
-    model, asked = "y ~ x + u + g", {"op": op, "spend": spend}
+    (frame, errors), asked = data(), {"op": op, "spend": spend}
     plain, gaps = dplr(model, frame, 0, lambda_=0, **PUBLIC).coef, []
     for seed in range(5):
         fit = dplr(model, frame, STRONG[promise], seed=seed, **asked, **PUBLIC)
@@ -356,6 +366,13 @@ def check_limit(promise, op, spend):
 @LIMITS
 def test_law_of_the_limit(promise, op, spend):
     check_limit(promise, op, spend)
+
+
+@pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")
+@pytest.mark.parametrize(("promise", "op"), [*itertools.product(STRONG, (True, False))])
+def test_law_of_the_limit_where_classes_are_nearly_separated(promise, op):
+    """The penalty moves coefficients far there, and one step by exact matrices takes that off."""
+    check_limit(promise, op, "inference", nearly_separated, "y ~ x + u")
 
 
 @pytest.mark.filterwarnings("ignore::privatelr.PrivacyWarning")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
@@ -227,64 +227,40 @@ class Calibration(StageCalibration):
     def _title(self) -> str:
         return f"{self.placement} perturbation, {self.noise.title}"
 
-    @property
-    def _rules(self) -> str:
-        return ", ".join(f"{name} {value:.4g}" for name, value in self.lambda_rules)
-
-    def __str__(self) -> str:
-        problem = self.problem
-        lines = [
-            self._title,
-            f"target {self.target}",
-            f"n = {problem.n}, d = {problem.d}, R = {problem.radius:.6g}",
-            f"lambda = {self.lambda_:.6g}",
-            f"  {self.lambda_origin}",
-        ]
-        if self.noise.scale > 0:
-            effective = self.epsilon_effective
-            bought = "" if math.isnan(effective) else f", effective epsilon {effective:.6g}"
-            lines += [
-                f"noise scale {self.noise.scale:.6g} ({self.bound}){bought}",
-                f"minimum certified to a gradient of {self.tau:.3g}, released as multiples of "
-                f"{self.grid:.3g}",
-            ]
-        if alternatives := self.alternatives:
-            lines.append(f"alternatives at this lambda and d = {problem.d}:")
-            for title, ratio in alternatives:
-                times = f"{ratio:.3g} times the noise"
-                cost = times if math.isfinite(ratio) else "not possible at this lambda"
-                lines.append(f"  {title}: {cost}")
-        return "\n".join([*lines, *([f"lambda by rule: {self._rules}"] if self._rules else [])])
-
-    def _repr_html_(self) -> str:
+    def _page(self) -> list[Piece]:
         problem, effective = self.problem, self.epsilon_effective
+        rules = ", ".join(f"{name} {value:.4g}" for name, value in self.lambda_rules)
         facts = [
             ("Target", str(self.target)),
             ("Size", f"n = {problem.n}, d = {problem.d}"),
             ("Rows", f"radius R = {problem.radius:.6g}"),
             ("Lambda", f"{self.lambda_:.6g}, {self.lambda_origin}"),
+            *([("Rules", f"lambda would be {rules}")] if rules else []),
         ]
-        if self._rules:
-            facts.append(("Lambda by rule", self._rules))
         if self.noise.scale > 0:
-            facts.append(("Noise", f"scale {self.noise.scale:.6g} ({self.bound})"))
-            if not math.isnan(effective):
-                facts.append(("Effective epsilon", f"{effective:.6g}"))
+            bought = "" if math.isnan(effective) else f", effective epsilon {effective:.6g}"
             most = " at most" if self.placement == "objective" else ""
-            moved = f"moved by a standard deviation of {self.coefficient_sd:.3g}{most}"
+            moved = f"a standard deviation of {self.coefficient_sd:.3g}{most} on the coefficients"
             precise = f"minimum certified to a gradient of {self.tau:.3g}"
             facts += [
-                ("Coefficients", f"{moved}, in units that have declared bounds at -1 and 1"),
+                ("Noise", f"scale {self.noise.scale:.6g} ({self.bound}){bought}"),
+                ("Effect", f"{moved}, in units that have declared bounds at -1 and 1"),
                 ("Precision", f"{precise}, released as multiples of {self.grid:.3g}"),
             ]
-        alternatives = self.alternatives
-        if not alternatives:
-            return facts_html(self._title, facts)
+        page: list[Piece] = [page_model.Heading(self._title), page_model.FactList(facts)]
+        if not (alternatives := self.alternatives):
+            return page
         others = [(f"{self.noise.title} noise, {self.bound} (chosen)", "1")]
         for title, ratio in alternatives:
             others.append((title, "not possible" if math.isinf(ratio) else f"{ratio:.3g}"))
         heading = f"Length of the noise at this lambda and d = {problem.d}, the chosen being 1:"
-        return facts_html(self._title, facts, heading, page_model.FactList(others))
+        return [*page, heading, page_model.Listing(("Noise", "Length"), others)]
+
+    def __str__(self) -> str:
+        return page_model.as_text(self._page())
+
+    def _repr_html_(self) -> str:
+        return page_model.as_html(self._page())
 
 
 def events_of(stage: StageCalibration) -> tuple[privacy.Event, ...]:
@@ -294,11 +270,6 @@ def events_of(stage: StageCalibration) -> tuple[privacy.Event, ...]:
         return (proven,)
     event = stage.noise.event(stage.sensitivity, proven.neighbours)
     return () if event is None else (event,)
-
-
-def facts_html(title: str, facts: Sequence[tuple[str, str]], *below: Piece) -> str:
-    """Lay out a title above a table of labels and sentences, as HTML."""
-    return page_model.as_html([page_model.Heading(title), page_model.FactList(facts), *below])
 
 
 # -- from a request and public facts --------------------------------------------------------------

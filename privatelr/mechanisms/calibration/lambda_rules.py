@@ -39,6 +39,9 @@ PLAIN_LAMBDA = 0.001
 _KEPT, _SMALLER = 0.9, 4.0
 """Share of the precision of the noise that is left where a step takes the penalty off, and how much
 smaller than a free penalty one may be for it."""
+_KEPT_OF_ALL = 0.993
+"""Share of the precision of a sample that is left with output noise where a step follows: the
+noise is then a twelfth of a standard error (``python -m tests.studies.lengths``)."""
 _ROUNDING = 1e-12
 """Largest relative distance below its limit at which lambda is still taken for large enough."""
 
@@ -115,7 +118,7 @@ def lambda_by_rule(
     if rule == "free":
         return free_penalty(facts, target, analysis, kinds=kinds) / facts.n
     if placement == "output":
-        return output_balance(facts, target, kinds) / facts.n
+        return output_balance(facts, target, kinds, corrected=corrected) / facts.n
     if corrected:
         free = free_penalty(facts, target, analysis, kinds=kinds)
         kept = free_penalty(facts, target, analysis, kinds=kinds, kept=_KEPT)
@@ -154,8 +157,13 @@ def lambda_by_rule(
     return min(meant or found, key=excess)[0]
 
 
-def output_balance(facts: Problem, target: Promise, kinds: Kinds = ()) -> float:
+def output_balance(
+    facts: Problem, target: Promise, kinds: Kinds = (), *, corrected: bool = False
+) -> float:
     """Return the Lambda (sum form) at which output noise is as large as the shrinkage.
+
+    If a step takes the shrinkage off, it is no more than leaves `_KEPT_OF_ALL` of the precision of
+    a usual sample, because the step is right to first order only.
 
     Noise on a minimiser is ``B / Lambda``, where B is the same for each Lambda. The penalty shrinks
     the coefficients by ``Lambda W / (n h)``. Both are public guesses: a column has the mean square
@@ -166,7 +174,10 @@ def output_balance(facts: Problem, target: Promise, kinds: Kinds = ()) -> float:
     noise = shortest(laws, kinds) or proven_noise.require_law(laws, target)
     square = facts.radius**2 / (16 * facts.d)
     curvature = facts.loss.curvature_bound / 2 * square
-    return math.sqrt(math.sqrt(mean_square(noise)) * facts.n * curvature * math.sqrt(square))
+    size, sampling = math.sqrt(mean_square(noise)), math.sqrt(facts.d / (facts.n * curvature))
+    balance = math.sqrt(size * facts.n * curvature * math.sqrt(square))
+    most = size / sampling * math.sqrt(_KEPT_OF_ALL / (1 - _KEPT_OF_ALL)) if corrected else balance
+    return min(balance, most)
 
 
 def within(kinds: Kinds, meant: Kinds) -> Kinds:

@@ -235,15 +235,20 @@ def calibrate_moments(
 
 
 def matrix_units(release: Release, calibration: MomentsCalibration) -> FloatArray | None:
-    """Return the factors ``(d,)`` of columns by which the matrices are those of undivided rows.
+    """Return the factors ``(d,)`` of columns by which the matrices have the units of their noise.
 
-    Noise is made for a typical row, which a released length has made shorter. The result is None if
-    none has, or if the weights of longer rows are not reduced: then rows stay as they are.
+    Noise is made for rows of a length that their weights are reduced to, and a released length has
+    made rows shorter. So they are those of undivided rows, or of longer ones, if the longest row
+    would still be shorter than noise is made for. The result is None if no length was released, or
+    if weights are not reduced: then rows stay as they are.
     """
     if calibration.typical is None or release.scale is None or release.length is None:
         return None
+    d, radius = release.calibration.problem.d, release.calibration.problem.radius
     whole = scale_map(release.scale)[1] / scale_map(release.scale, release.length)[1]
-    return np.concatenate([np.ones(release.calibration.problem.d - len(whole)), whole])
+    units = np.concatenate([np.ones(d - len(whole)), whole])
+    longest = float(units.max()) * radius
+    return np.asarray(units * max(1.0, math.sqrt(_CLIP) * calibration.typical / longest))
 
 
 class MatrixStage(Stage[MomentsCalibration]):
