@@ -11,6 +11,8 @@ from frames_for_laws import FORMULA, SCHEMA, clinic, fit_clinic
 from privatelr import (
     Ledger,
     PrivateLRError,
+    SelectedFit,
+    compare,
     dplr,
     dpmultinom,
     dpsimplex,
@@ -94,9 +96,16 @@ def test_every_page_says_that_it_cannot_tell_whether_a_record_was_used():
         dpmultinom("Species ~ Petal.Width", iris, 1.0, **public),
     ]
     for fit in fits:
+        # a card of strata has a card for each of them
+        assert isinstance(fit, SelectedFit) or UNUSABLE in " ".join(fit.card().split())
         for page in (str(fit), fit._repr_html_()):
             assert " ".join(page.split()).count(UNUSABLE) == 1
-    assert UNUSABLE not in str(dplr(FORMULA, clinic(), 0, **SCHEMA))
+    for page in (compare(FIT, FIT), fits[2].summary(), compare(FIT, other := fits[1])):
+        assert " ".join(str(page).split()).count(UNUSABLE) == 1
+    plain = dplr(FORMULA, clinic(), 0, **SCHEMA)
+    assert UNUSABLE in " ".join(str(compare(plain, other)).split())
+    for page in (plain, plain.card(), compare(plain, plain)):
+        assert UNUSABLE not in " ".join(str(page).split())
 
 
 def test_a_release_is_replaced_only_where_that_is_asked_for(tmp_path):

@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 226,
-    "code lines": 37_393,
+    "code lines": 37_371,
     "modules of the fullest folder": 16,
     "isinstance of kinds": 16,
     "uses of Any": 1584,

@@ -130,7 +130,7 @@ class StagedCalibration:
         return tuple(event for stage in self.parts.values() for event in stage.events)
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.stages))
+        return "\n".join(f"{name}: {stage}" for name, stage in self.parts.items())
 
 
 # -- dividing the price --------------------------------------------------------------------------

@@ -287,8 +287,7 @@ class Strata(Augments, Mapping[Any, Fit]):
     def _head(self) -> list[Piece]:
         """The kind of the models, and their formula without a level."""
         title = f"{views.sentences.title(self.first)}, a fit for each {self.by}"
-        unseen = views.sentences.unseen_records(self.first)
-        return [page_model.Heading(title), page_model.Code(self.formula), "", *unseen]
+        return [page_model.Heading(title), page_model.Code(self.formula), ""]
 
 
 def _predicted(fits: Strata, type: Any, asked: Any, in_parts: bool, data: Any) -> Any:

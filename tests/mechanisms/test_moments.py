@@ -346,7 +346,7 @@ def test_the_usual_shares(eps, delta, loss, first, second, op):
     assert (plan.coefficients.target, plan.moments.target) == (first, second)
     assert plan.moments.problem == plan.coefficients.problem
     assert plan.events == plan.coefficients.events + plan.moments.events
-    assert str(plan) == f"{plan.coefficients}\n{plan.moments}"
+    assert str(plan) == f"coefficients: {plan.coefficients}\ninference: {plan.moments}"
 
 
 @pytest.mark.parametrize("op", [True, False])

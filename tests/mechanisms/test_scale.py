@@ -554,8 +554,8 @@ def test_the_floor_is_smaller_where_intervals_are_wanted():
 
 def test_the_page_says_what_is_released():
     text = str(staged(PureDP(1.0)))
-    assert text.startswith("scale of columns")
-    assert "sd " in text
+    assert text.startswith("scale: target epsilon = 0.1 (pure)\nblock Laplace noise on 4 numbers")
+    assert "\ncoefficients: " in text
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)

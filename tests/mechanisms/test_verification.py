@@ -154,7 +154,7 @@ def test_the_shape_of_the_noise_is_a_public_comparison():
     with_blocks, without = (calibration_for(PureDP(1.0), blocks=b) for b in (BLOCKS, ()))
     assert isinstance(with_blocks.noise, BlockLaplace)
     assert isinstance(without.noise, SphericalLaplace)
-    assert "spherical Laplace noise: " in str(with_blocks)
+    assert "spherical Laplace noise " in str(with_blocks)
     ratio = next(r for title, r in with_blocks.alternatives if "spherical" in title)
     assert ratio > 1
     # one block with one column is the interval either way; many loose blocks lose
@@ -172,7 +172,7 @@ def test_zero_concentrated_takes_the_shorter_noise():
     )
     assert isinstance(small.noise, SphericalLaplace)
     assert isinstance(large.noise, GaussianNoise)
-    assert "Gaussian noise: " in str(small)
+    assert "Gaussian noise " in str(small)
     assert excess(small) <= 1 + 1e-12
 
 

@@ -79,6 +79,9 @@ class StageCalibration:
         """The events that a ledger composes for the stage."""
         return events_of(self)
 
+    def __str__(self) -> str:
+        return f"target {self.target}\n{self.noise.title} noise on {self.size} numbers"
+
 
 @suggests_arguments
 @dataclass(frozen=True, slots=True, repr=False)

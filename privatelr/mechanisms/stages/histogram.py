@@ -154,14 +154,6 @@ class HistogramCalibration(StageCalibration):
         """The law of the noise on one count, in words."""
         return f"{self.noise.family} noise"
 
-    def __str__(self) -> str:
-        whose = f"m = {self.n} persons" if self.persons else f"n = {self.n} records"
-        return (
-            f"score histogram of {whose} in {self.bins} bins of two classes\n"
-            f"target {self.target}\n"
-            f"{self.noise_name}, sd {self.count_sd:.3g} of a count"
-        )
-
 
 def calibrate_histogram(
     n: int, target: Guarantee, kinds: tuple[type[NoiseLaw], ...] = (), touched: int = 1

@@ -107,13 +107,6 @@ class LengthCalibration(StageCalibration):
         """One choice of bounded range."""
         return (BoundedRangeEvent(self.eta, 1, self.target.neighbours),)
 
-    def __str__(self) -> str:
-        return (
-            "length of rows, chosen by the exponential mechanism\n"
-            f"target {self.target}\n"
-            f"about {self.longer:.3g} records may be longer"
-        )
-
 
 def longer_records(d: int, target: Guarantee) -> float:
     """Return the number of records that may be longer than the released length; a public fact.

@@ -108,14 +108,6 @@ class MomentsCalibration(StageCalibration):
         """
         return math.sqrt(float(self.noise.variances[0]))
 
-    def __str__(self) -> str:
-        return (
-            f"moments for inference, {self.noise.title} noise on {self.noise.dimension} numbers\n"
-            f"target {self.target}\n"
-            f"noise scale {self.noise.scale:.6g}, sd {self.entry_sd:.3g} of an entry of the "
-            "curvature"
-        )
-
 
 def largest_trace(problem: Problem, typical: float | None) -> float:
     """Return the largest trace of ``H + eta S`` that a record may add, times n (inference.md 11.1).

@@ -175,13 +175,6 @@ class ScaleCalibration(StageCalibration):
         """How far one record moves all means and mean squares."""
         return scale_sensitivity(self.facts)
 
-    def __str__(self) -> str:
-        return (
-            f"scale of columns, {self.noise.title} noise on {self.noise.dimension} numbers\n"
-            f"target {self.target}\n"
-            f"sd {self.mean_sd:.3g} of a mean in scaled units"
-        )
-
 
 def is_worth_it(calibration: ScaleCalibration, has_intervals: bool) -> bool:
     """Return whether the noise is so small that rows profit; it takes no data (scale.md 2)."""

@@ -41,7 +41,7 @@ from privatelr.results.fit_record import ModelRecord, NoisyRecord
 from privatelr.results.fit_tables import infer_coefficients
 from privatelr.results.pages.coefficient_table import figures, odds_figures
 from privatelr.results.pages.error_notes import lacks_errors
-from privatelr.results.pages.sentences import sentences_of_paid
+from privatelr.results.pages.sentences import sentences_of_paid, unseen_records
 from privatelr.types import FloatArray
 
 Statistic = Literal["std_error", "conf_int"]
@@ -209,6 +209,7 @@ def compare(
         *_notes_on_errors(columns, below, level, as_odds=as_odds),
         *([_FAR.format(in_words(far))] if below != statistic else []),
         *_notes_on_models(named, found),
+        *dict.fromkeys(line for fit in named.values() for line in unseen_records(fit)),
         *_notes_on_sum(named, whole),
         *sentences_of_paid((fit.spec for fit in named.values()), whole),
     ]
