@@ -125,7 +125,7 @@ def test_the_exact_loss_of_a_fit_keeps_the_promise(price, op, options):
     assert audit.privacy_loss(fit, frame, neighbour).holds
 
 
-# -- lambda (privacy.md 3.2) -------------------------------------------------------------------
+# -- lambda ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("h", [0.5, 0.1, 0.01])
@@ -169,8 +169,8 @@ def test_softplus_is_free_where_kappa_over_h_is():
         assert found.noise.rate == pytest.approx(0.99 / 2, rel=1e-9)
 
 
-# privacy.md 4.2, Theorem 4.2(a) at R = L = 1, delta = 1e-6, n = 1e4: h, eps, then sigma at the
-# three lambdas
+# theory.md#theorem-42 (a) at R = L = 1, delta = 1e-6, n = 1e4: h, eps, then sigma at the three
+# lambdas
 GAUSSIAN = [
     (0.5, 0.1, math.inf, 1222, 80.1),
     (0.5, 0.5, math.inf, 19.6, 16.4),

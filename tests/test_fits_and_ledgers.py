@@ -278,7 +278,7 @@ def test_gaussian_releases_compose_better_than_their_guarantees():
     for _ in range(4):
         output.charge(single, with_many_columns(single, op=False).events)
         tilt.charge(single, with_many_columns(single, op=True).events)
-    # plain Gaussians: mu adds in squares; privacy.md 4.3 has 4-fold eps=1 at 2.123
+    # plain Gaussians: mu adds in squares; 4-fold eps=1 is at 2.123
     assert 1.0 < output.spent() <= 1.25
     assert 1.0 < tilt.spent() <= 1.75
 

@@ -32,7 +32,7 @@ def test_reference_output_sd(row):
     ("eps", "multiple"), [(0.1, 72.61), (0.5, 16.12), (1, 8.449), (2, 4.461), (8, 1.306)]
 )
 def test_table_of_the_analytic_gaussian(eps, multiple):
-    """privacy.md 4.1: multiples of R / Lambda at delta = 1e-6 for the sensitivity 2 R / Lambda."""
+    """Multiples of R / Lambda at delta = 1e-6 for the sensitivity 2 R / Lambda."""
     assert gaussian_sd(eps, 1e-6, 2.0) == pytest.approx(multiple, rel=5e-4)
 
 

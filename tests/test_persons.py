@@ -131,7 +131,7 @@ def test_the_same_records_again_change_nothing():
 @pytest.mark.parametrize("loss", list(LOSSES))
 @pytest.mark.parametrize("sparse", [False, True])
 def test_a_person_moves_a_gradient_by_at_most_the_row_bound(loss, sparse):
-    """Whatever the number of records is, and however long they are: laws of people.md 1 (i)."""
+    """Whatever the number of records is, and however long they are (theory.md#persons)."""
     frame, rng = patients(), np.random.default_rng(5)
     frame["x"], frame["z"] = 1.0, 2.0
     frame["y"] = 1
@@ -372,7 +372,7 @@ def sandwich(frame, w, most):
 @pytest.mark.parametrize("most", [1, 3])
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_matrices_have_one_gradient_for_each_person(most, shuffled):
-    """The cluster-robust sandwich (people.md 1), in any order of the records."""
+    """The cluster-robust sandwich (theory.md#moments), in any order of the records."""
     frame = patients((3, 1, 2, 5, 1, 1, 4, 2) * 30, seed=2)
     if shuffled:
         frame = frame.sample(frac=1, random_state=1)

@@ -77,7 +77,7 @@ def test_beside_weights_it_counts_as_beside_those_that_the_user_gave() -> None:
 
 
 def test_a_deviation_wider_than_that_of_the_penalty_changes_nothing() -> None:
-    """people.md 4: the precision of a coefficient is the larger one of Lambda and 1 / sd**2."""
+    """The precision of a coefficient is the larger one of Lambda and 1 / sd**2."""
     wide = {name: (mean, 1e3) for name, (mean, _) in SDS.items()}
     fits = [dplr("y ~ x + u", FRAME, 0, 0.05, bounds=BOUNDS, prior=p) for p in (MEANS, wide)]
     assert np.array_equal(fits[0].coef, fits[1].coef)

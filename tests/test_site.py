@@ -199,6 +199,16 @@ def test_every_section_that_a_docstring_sends_readers_to_is_on_the_page():
     assert nowhere(links, THEORY) == set()
 
 
+NUMBERED = re.compile(r"\b(?!theory\b)[\w-]+\.md,?\s+(?:section )?\d")
+
+
+def test_only_the_page_of_theory_is_cited_by_numbers():
+    paths = [*(ROOT / "privatelr").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
+    assert [path for path in paths if NUMBERED.search(path.read_text(encoding="utf-8"))] == []
+    assert NUMBERED.search(f"scale.md {3.2}")
+    assert not NUMBERED.search("theory.md 3.2")
+
+
 def proofs():
     """Docstrings of the package that prove something, which the page does."""
     for path in sorted((ROOT / "privatelr").rglob("*.py")):

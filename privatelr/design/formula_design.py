@@ -135,9 +135,9 @@ class DesignSpec:
 
     @property
     def radius(self) -> float:
-        """R, the largest length of a design row, the intercept entry included.
+        """R, the largest length of a design row, the intercept entry included (theory.md#setting).
 
-        privacy.md 2.2: every formula of calibration takes ``sqrt(bound**2 + intercept**2)``,
+        Every formula of calibration takes ``sqrt(bound**2 + intercept**2)``,
         because the intercept entry of a row moves the gradient as the other entries do.
         """
         return row_radius(self.bound, self.intercept)
@@ -214,7 +214,7 @@ class DesignSpec:
         return sum(filled) / max(len(self.columns.names), 1)
 
     def as_whole_rows(self) -> DesignSpec:
-        """The design whose rows are shortened as a whole, as a projection needs (privacy.md 6)."""
+        """The design whose rows are shortened as a whole, as a projection needs."""
         if self.unbounded_norm is None:
             return self
         norm = self.unbounded_norm

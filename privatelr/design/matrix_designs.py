@@ -255,7 +255,7 @@ class NormBoundedMatrix(NumberedSpec):
 
     @property
     def radius(self) -> float:
-        """R, the largest length of a design row, the intercept entry included (privacy.md 2.2)."""
+        """R, the largest length of a design row with its intercept entry (theory.md#setting)."""
         return row_radius(self.bound, self.intercept)
 
 

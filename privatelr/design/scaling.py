@@ -44,7 +44,7 @@ def projection_width(rp_dim: object, n: int) -> int:
 
 
 def project(spec: DesignSpec, normals: FloatArray) -> DesignSpec:
-    """Project the covariates onto a random subspace (privacy.md 6).
+    """Project the covariates onto a random subspace.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def plan_standard(
     weighted: bool,
     intercept_scale: float,
 ) -> DesignSpec:
-    """Plan rows of standardised columns, before their moments are released (scale.md 1 and 2).
+    """Plan rows of standardised columns, before their moments are released.
 
     Parameters
     ----------

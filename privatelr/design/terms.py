@@ -278,9 +278,8 @@ def bound_of(
 ) -> tuple[float, BoundSource, tuple[str, ...], float | None]:
     """Return the length of a row's covariates, its source, the unbounded terms, and their length.
 
-    The length is the B of privacy.md 2.2. `row_norm` limits the unbounded terms if only some terms
-    are unbounded. It limits the whole row if all terms or none are, and also if a term is empty,
-    because rows then have no blocks.
+    `row_norm` limits the unbounded terms if only some terms are unbounded. It limits the whole row
+    if all terms or none are, and also if a term is empty, because rows then have no blocks.
     """
     covariates = columns.terms[int(columns.has_intercept) :]
     unbounded = tuple(term.label for term in covariates if not math.isfinite(term.radius))

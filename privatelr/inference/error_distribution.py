@@ -1,9 +1,9 @@
 """The law of the error of combinations of coefficients: sampling error plus privacy noise.
 
 Given the matrices, ``a.(w - w*)`` is a normal number plus a linear function of the noise that was
-drawn, whose exact law is public (inference.md 3.2 and 3.3). Spherical Laplace noise is a scale
-mixture of normals; any other noise that is not normal is represented by points of its law. So every
-law here is a mixture of normal laws, and every tail is a mean of normal tails.
+drawn, whose exact law is public. Spherical Laplace noise is a scale mixture of normals; any other
+noise that is not normal is represented by points of its law. So every law here is a mixture of
+normal laws, and every tail is a mean of normal tails.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Standard errors, intervals and tests of combinations of coefficients (inference.md 5).
+"""Standard errors, intervals and tests of combinations of coefficients.
 
 ``H0^-1 H w`` with ``H0 = H - lambda`` solves the unpenalised score equation to first order; its
 private value is known because w is the minimiser, so the step costs nothing (theory.md#one-step).

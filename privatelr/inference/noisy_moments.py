@@ -1,9 +1,9 @@
 """The noisy moments of a release, and the true moments that their noise allows.
 
 A flat prior on the feasible cone and the known law of the noise give a posterior. Where the noise
-is small, draws of the noise are subtracted and the result is moved into the cone (inference.md 5).
-Conventions are those of inference.md, its 2c being lambda: H is the curvature of the mean
-objective, penalty included, and S the covariance of a record's gradient, all in scaled units.
+is small, draws of the noise are subtracted and the result is moved into the cone. H is the
+curvature of the mean objective, penalty included, and S the covariance of a record's gradient, all
+in scaled units.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ MODES: tuple[Mode, ...] = ("posterior", "conservative", "plug-in")
 FRAGILE = 0.3
 """Ratio of noise to signal from which on the posterior is sampled within the cone."""
 MISLEADING = 5.0
-"""Ratio of noise to signal beyond which an average over the posterior may miss (inference.md 11.2;
-``python -m tests.studies.coverage``)."""
+"""Ratio of noise to signal beyond which an average over the posterior may miss
+(``python -m tests.studies.coverage``)."""
 LARGEST_BIAS, LARGEST_KNOWN_BIAS = 5.0, 0.3
 """Largest relative bias of the penalty that one step takes off, where it is not lost in the noise
 of the curvature; a multiple of it is, that of the noise to the curvature. Beyond it, an interval
@@ -419,7 +419,7 @@ def floored(matrices: FloatArray, floor: float) -> FloatArray:
 
 
 def plug_in(evidence: NoisyMoments, scores_floor: float = 0.0) -> Matrices:
-    """Move the released matrices into the feasible cone (inference.md 4.4)."""
+    """Move the released matrices into the feasible cone."""
     whole = undivided(evidence)
     found = (floored(whole.curvature, whole.floor), floored(whole.scores, scores_floor))
     return Matrices(*(divided(part, evidence.units)[None] for part in found))

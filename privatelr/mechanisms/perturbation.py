@@ -189,7 +189,7 @@ def _towards(tilt: Draw, centre: FloatArray, stiff: FloatArray | None, problem: 
 
 
 def rounded_sum(centre: Sequence[flint.arb] | FloatArray, noise: Draw, grid: float) -> FloatArray:
-    """Return the multiples of `grid` nearest to ``centre + noise``, exactly (privacy.md 10.1).
+    """Return the multiples of `grid` nearest to ``centre + noise``, exactly.
 
     The rounded number is a function of the exact real sum. So it has the guarantee of the ideal
     mechanism, which releases the sum itself; the rounding of a sum in doubles has no such proof.

@@ -34,7 +34,7 @@ class Problem:
     loss : Loss
         The loss of a record, as a function of its margin.
     radius : float
-        R, the largest length of a row, the intercept entry included (privacy.md 2.2).
+        R, the largest length of a row, the intercept entry included (theory.md#setting).
     blocks : tuple of Block
         The blocks of columns whose product the design is, in order; empty if it is not a product.
     lambda_ : float
@@ -145,5 +145,5 @@ class Problem:
 
     @property
     def kappa(self) -> float:
-        """``R**2 / Lambda``, how much one row can add to the curvature (privacy.md 0)."""
+        """``R**2 / Lambda``, how much one row can add to the curvature (theory.md#lemma-1)."""
         return self.radius**2 / (self.n * self.lambda_) if self.lambda_ > 0 else math.inf

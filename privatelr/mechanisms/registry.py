@@ -153,9 +153,9 @@ def divide(
     Shares are of epsilon or of rho (`privatelr.privacy.split`). Under (epsilon, delta) there are
     two ways, and the calibration takes the one with less noise on the coefficients: a share is
     one of mu squared, or the coefficients have Laplace noise for their share of epsilon, and
-    what is left is Gaussian. Both spend all of the target (scale.md 1). Beside coefficients, counts
-    of scores have less Laplace than Gaussian noise, so pure shares of epsilon come first there. A
-    released length takes its share of epsilon by itself, and the others divide what is left.
+    what is left is Gaussian. Both spend all of the target. Beside coefficients, counts of scores
+    have less Laplace than Gaussian noise, so pure shares of epsilon come first there. A released
+    length takes its share of epsilon by itself, and the others divide what is left.
 
     Examples
     --------
@@ -213,7 +213,7 @@ _SHARE_OF_LENGTHS, _SHARE_OF_RHO_OF_LENGTHS = 0.05, 0.01
 """The share of epsilon, or of rho, for the length of rows, which is one choice: of a small rho it
 is of larger epsilon."""
 SHARE_OF_SCALE = 0.1
-"""The share of the price for the scale of columns; from .05 to .25 it matters little (scale.md)."""
+"""The share of the price for the scale of columns; from .05 to .25 it matters little."""
 
 _DIGITS = 15
 
@@ -279,7 +279,7 @@ def shares_of(
 
 
 def usual_shares(target: Guarantee, loss: Loss) -> dict[str, float]:
-    """Return the shares that give the shortest intervals in the studies of inference.md 4.5 and 9.
+    """Return the shares that give the shortest intervals in simulations.
 
     A loss without a joint bound has larger curvature, so its moments need more noise. Under pure
     epsilon they therefore get half of the price.

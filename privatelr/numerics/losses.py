@@ -1,7 +1,7 @@
 """Losses of a margin ``z = y x.w``, each with the two constants that the proofs use.
 
 A loss is convex, differentiable, and never increases; `slope` lies in ``[-slope_bound, 0]``
-and `curvature` in ``[0, curvature_bound]`` (privacy.md, section 0).
+and `curvature` in ``[0, curvature_bound]`` (theory.md#setting).
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class SoftplusHinge(_Hinge):
 
     Its slope at a margin of zero is steeper than the logistic one, and its curvature
     ``s (1 - s) / h`` vanishes where the slope has size 0 or 1, so the joint bound holds with
-    ``kappa / h`` and the curvature can be had for free (privacy.md 0 and 3.2).
+    ``kappa / h`` and the curvature can be had for free (theory.md#theorem-32).
 
     Parameters
     ----------

@@ -59,7 +59,7 @@ class GaussianEvent:
     ----------
     mu : float
         The sensitivity divided by the standard deviation. The sensitivity is already that of the
-        stated neighbours: do not double it for REPLACE_ONE (privacy.md 9, the trap).
+        stated neighbours: do not double it for REPLACE_ONE.
     """
 
     mu: float
@@ -102,7 +102,7 @@ class TiltEvent:
     m : float
         ``L R / sigma``: half the sensitivity of the gradient sum, over the sd of the tilt.
     kappa : float
-        ``R**2 / Lambda``, how much one row can add to the curvature (privacy.md 0).
+        ``R**2 / Lambda``, how much one row can add to the curvature (theory.md#lemma-1).
     curvature_bound : float
         c, the largest curvature of the loss.
     joint_factor : float or None

@@ -151,8 +151,8 @@ class SharedApproxDP(ApproxDP):
     """What a release keeps together with Gaussian releases of the same records beside it.
 
     Stages of one fit share an approximate guarantee in this way: each Gaussian one gets a part of
-    mu squared, and the coefficients get what is left (scale.md 1). Shares of epsilon and of delta
-    would leave a fifth of the price unspent.
+    mu squared, and the coefficients get what is left (theory.md#theorem-42). Shares of epsilon and
+    of delta would leave a fifth of the price unspent.
 
     Attributes
     ----------

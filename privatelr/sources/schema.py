@@ -92,7 +92,7 @@ class Schema:
         Largest Euclidean length, without the intercept: of the columns without bounds together
         or, if all columns have bounds or none has, of all covariates.
     intercept_scale : float or None
-        The constant in the intercept column of the design (privacy.md 2.2); None for the usual one.
+        The constant in the intercept column of the design; None for the usual one.
     paid : mapping
         Maps variables whose declaration was paid for to what was paid.
     """

@@ -321,7 +321,7 @@ def test_a_radius_that_is_not_squared_is_caught(radius, least):
 
 
 def test_curvature_that_is_not_paid_for_is_caught():
-    """privacy.md 3.4: far below the free penalty, half of epsilon is not the noise's alone."""
+    """Far below the free penalty, half of epsilon is not the noise's alone."""
     honest = calibrated(PureDP(1.0), small=4.0)
     careless = bare(honest, noise=SphericalLaplace(2, 0.5))
     assert search(honest, rng(), 0).loss.holds

@@ -28,7 +28,7 @@ LEVELS = (0.5, 0.9, 0.95, 0.99)
 
 @pytest.mark.parametrize("d", [1, 2, 5, 40, 200, 400])
 def test_the_mixture_is_the_spherical_law(d):
-    """Test T2 of inference.md: variance, kurtosis 6 / (d + 1), quantiles."""
+    """Variance, kurtosis 6 / (d + 1), quantiles."""
     law = SphericalLaplace(d, 0.7)
     variances, weight = law.mixture()
     assert weight.sum() == pytest.approx(1)
@@ -58,7 +58,7 @@ def test_other_laws_of_noise():
 @pytest.mark.parametrize("target", [PureDP(1.0), ZCDP(0.5)], ids=str)
 @pytest.mark.parametrize("blocks", [True, False])
 def test_tails_are_those_of_sampled_errors(op, target, blocks):
-    """Quadrature and Monte Carlo agree (inference.md 5), for each part and for the whole."""
+    """Quadrature and Monte Carlo agree, for each part and for the whole."""
     release = release_of(target, op=op, blocks=blocks)
     evidence = evidence_of(release)
     matrices = plug_in(evidence)
@@ -74,7 +74,7 @@ def test_tails_are_those_of_sampled_errors(op, target, blocks):
 
 
 def test_the_parts_are_those_of_the_formulas():
-    """Section 3.2, written out for each mechanism."""
+    """The formulas are written out for each mechanism."""
     for op in (True, False):
         release = release_of(ZCDP(0.5), op=op)
         evidence = evidence_of(release)

@@ -197,8 +197,6 @@ def test_the_level_of_a_joint_test():
 
 
 def test_widths_fall_with_epsilon_and_n():
-    """Test c of inference.md 10."""
-
     def width(epsilon, n):
         found = infer(release_of(PureDP(epsilon), n, lambda_=2e-3), EVERY, mode="plug-in")
         return found.upper - found.lower
@@ -208,7 +206,6 @@ def test_widths_fall_with_epsilon_and_n():
 
 
 def test_the_posterior_is_about_as_wide_as_the_plug_in_where_noise_is_moderate():
-    """Test e of inference.md 10."""
     ratios = []
     for seed in range(6):
         release = release_of(PureDP(1.0), 5000, 6, noise=seed, lambda_=2e-3)

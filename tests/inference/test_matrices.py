@@ -29,7 +29,7 @@ def test_floors_raise_and_leave_the_rest():
 @pytest.mark.parametrize("target", [PureDP(0.2), PureDP(1.0), ZCDP(0.05), ZCDP(2.0)], ids=str)
 @pytest.mark.parametrize("loss", ["logistic", "huber"])
 def test_every_matrix_is_feasible(target, loss):
-    """Floors: H is never below its penalty (test d of inference.md 10), S never below 0."""
+    """Floors: H is never below its penalty, S never below 0."""
     evidence = evidence_of(release_of(target, loss=loss))
     for matrices in (
         plug_in(evidence),

@@ -24,7 +24,7 @@ BOUNDS = {"x": (-1, 1)}
 
 
 def adversarial_frames():
-    """A steep boundary with its target on the wrong side, and the neighbour of privacy.md 11."""
+    """A steep boundary with its target on the wrong side, and a neighbour."""
     t, gap = 0.9133, 0.0229
     x = np.repeat([t - gap, t + gap, 1.0], [N // 2, N // 2, 1])
     y = np.repeat([1, 0, 1], [N // 2, N // 2, 1])

@@ -55,7 +55,7 @@ def test_law(formula, bounds, rp_dim):
 
 
 def test_projection_alone_would_lengthen_rows():
-    """Unless rows are bounded again, many of them leave the ball (privacy.md 6)."""
+    """Unless rows are bounded again, many of them leave the ball."""
     frame = pd.DataFrame(np.eye(20), columns=[f"x{i}" for i in range(20)]).assign(y=0)
     spec = dplr("y ~ .", frame, levels={"y": [0, 1]}).spec
     projected = project(spec, np.random.default_rng(0).standard_normal((20, 5)))

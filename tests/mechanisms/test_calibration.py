@@ -1,4 +1,4 @@
-"""Constants of privacy.md 3, its tables, and the rules for lambda; no data anywhere."""
+"""Constants of pure epsilon, tables of noise, and the rules for lambda; no data anywhere."""
 
 import json
 import math
@@ -21,7 +21,7 @@ from privatelr.privacy.events import tilt_survival
 from privatelr.privacy.noise import GaussianNoise
 
 LOSS = LOSSES["logistic"]
-# privacy.md 3.1: noise scale at R = 1, n = 1e4: eps, lambda, two-log, one-log, joint
+# noise scale at R = 1, n = 1e4: eps, lambda, two-log, one-log, joint
 TABLE = [
     (0.1, 1e-4, math.inf, math.inf, math.inf),
     (0.1, 1e-3, 39.51, 26.56, 21.50),
@@ -130,7 +130,7 @@ def test_monotone_in_epsilon_and_lambda():
 @pytest.mark.parametrize("n", [100, 10**4])
 @pytest.mark.parametrize("d", [3, 100])
 def test_automatic_lambda(eps, n, d):
-    """privacy.md 3.2b, written down again: (2R^2/eps) max(1, d sqrt(6/(n eps))) / n."""
+    """The rule, written down again: (2R^2/eps) max(1, d sqrt(6/(n eps))) / n."""
     radius = 1.3
     found = calibrated(eps, of=facts(n, d, radius))
     rule = 2 * radius**2 / eps * max(1, d * math.sqrt(6 / (n * eps))) / n
@@ -221,7 +221,7 @@ def test_rates_for_persons_err_on_the_safe_side(eps, lambda_, radius, analysis):
 
 @pytest.mark.parametrize("eps", [0.05, 1.0, 4.0])
 def test_the_curvature_of_a_person_is_free_at_the_same_penalty(eps):
-    """people.md 1 (iii): from Lambda = 2 R^2 / eps on, as for a record."""
+    """From Lambda = 2 R^2 / eps on, as for a record (theory.md#persons)."""
     alone = facts(10**4, 3, 1.3)
     found = calibrated(eps, "free", of=replace(alone, persons=True))
     assert found.lambda_ == calibrated(eps, "free", of=alone).lambda_

@@ -31,7 +31,7 @@ LOSSES_OF_THE_TABLE = {
     "huber_0.5": HuberConstants(),
     "huber_0.1": HuberConstants(curvature_bound=5.0),
 }
-# privacy.md 4.2: sigma at R = L = 1, delta = 1e-6, n = 1e4
+# theory.md#theorem-42: sigma at R = L = 1, delta = 1e-6, n = 1e4
 TABLE = [
     (0.1, 1e-3, 94.61, 89.34),
     (0.1, 1e-2, 74.34, 72.61),

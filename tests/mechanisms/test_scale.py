@@ -244,7 +244,7 @@ def test_rows_of_another_shape_are_refused(n, p):
 
 
 def mapped(groups, values, *, pure, centred, floor, noise_sd):
-    """Centre and factor of every column, one after the other (scale.md 1 and 2)."""
+    """Centre and factor of every column, one after the other."""
     kinds = [g.kind for g in groups for _ in range(g.size)]
     limits = [g.largest for g in groups for _ in range(g.size)]
     shown = [kind == "number" or not pure for kind in kinds]

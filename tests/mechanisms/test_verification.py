@@ -125,17 +125,17 @@ def test_the_smallest_feasible_lambda_is_named_and_is_it(target, analysis):
 
 
 def test_raising_lambda_leaves_two_per_cent_to_the_curvature():
-    """privacy.md 4.2: the smallest lambda at which sigma is within 1.02 of the plain Gaussian."""
+    """The smallest lambda at which sigma is within 1.02 of the plain Gaussian."""
     found = calibration_for(ApproxDP(1.0, 1e-6), lambda_=1e-9, d=40)
     far = calibration_for(ApproxDP(1.0, 1e-6), lambda_=1e6, d=40)
     assert "raised from 1e-09" in found.lambda_origin
     assert found.noise.sd == pytest.approx(1.02 * far.noise.sd, rel=1e-6)
-    # privacy.md 4.2 at R = 1: 8.449, here with a shield of a tenth of mu
+    # at R = 1 it is 8.449, here with a shield of a tenth of mu
     assert far.noise.sd == pytest.approx(8.449 * 1.6 * math.hypot(1, 0.1), rel=1e-4)
 
 
 def test_output_noise_under_each_target():
-    """privacy.md 4.1: multiples of R / Lambda at delta = 1e-6."""
+    """Multiples of R / Lambda at delta = 1e-6."""
     scale = 1.6 / (1000 * 0.5)
     analytic = calibration_for(ApproxDP(1.0, 1e-6), op=False, lambda_=0.5, d=40)
     assert analytic.noise == GaussianNoise(40, pytest.approx(8.449 * scale, rel=1e-4))

@@ -1,4 +1,4 @@
-"""Composition: the numbers of privacy.md 4.3 and 9, and bounds that hold."""
+"""Composition: known numbers, and bounds that hold."""
 
 import math
 import sys

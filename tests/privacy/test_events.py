@@ -62,7 +62,7 @@ def test_renyi_of_pure_never_falls_below_what_rounding_allows(epsilon, order):
 
 
 def tilt_moment(m, kappa, angle, order, steps=500, length=1.0):
-    """Renyi divergence of the relaxed loss in privacy.md 4.2, by quadrature over the plane.
+    """Renyi divergence of the relaxed loss in theory.md#theorem-42, by quadrature over the plane.
 
     The slopes are at the vertices, and the curvature is paid in full: the largest loss is
     ``a + max(0, x1, x2, x12)``, for two gradients at an angle, of length m and `length` of it.
@@ -104,7 +104,7 @@ def test_the_constant_of_a_tilt_is_the_largest_of_its_proof(least):
 
 
 def largest_losses(event, share, z):
-    """The relaxed loss of privacy.md 4.2 at tilts z, for rows along one line.
+    """The relaxed loss of theory.md#theorem-42 at tilts z, for rows along one line.
 
     The new row has `share` of the length of the old one, and the other sign.
     """
@@ -161,7 +161,7 @@ WEIGHTED = [
 
 
 def check_curvature(event):
-    """What the proof of privacy.md 4.2 needs of a row at an angle tau, by search over its weight.
+    """What the proof of theory.md#theorem-42 needs of a row at angle tau, by search over weights.
 
     The row of a record with the weight s**2 adds a gradient of size ``s t`` and the curvature of
     slope t, from which the new record's gradient is apart.

@@ -192,7 +192,7 @@ def shown_numbers(table, name):
 
 @pytest.mark.parametrize("options", INFERRED, ids=case_name)
 def test_the_table_of_inference(options):
-    """In the layout of peers.md, without stars; the parts of the errors have their own table."""
+    """It has no stars; the parts of the errors have their own table."""
     fit = drawn(page, **options)
     summary = fit.summary()
     head = next(line for line in str(fit).splitlines() if "Estimate" in line)

@@ -1,4 +1,4 @@
-"""Block-norm noise against spherical noise on Adult and German credit (privacy.md 3.1b).
+"""Block-norm noise against spherical noise on Adult and German credit.
 
     PRIVATELR_DATA_HOME=folder python -m tests.studies.block_noise [--runs N] [--data adult]
         [--numbers unit]

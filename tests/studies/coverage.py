@@ -50,14 +50,14 @@ PROMISES = ("pure", "zcdp", "approx")
 SIZES = ((6, 10_000, 1.0), (6, 10_000, 4.0), (6, 2_000, 4.0), (15, 100_000, 1.0))
 LARGE_SIZES = ((6, 100_000, 1.0), (6, 100_000, 4.0))
 HARD_SIZES = ((6, 2_000, 1.0), (15, 10_000, 1.0), (15, 2_000, 4.0), (6, 500, 4.0))
-"""Coefficients with the intercept, records and epsilon: those of inference.md 11, and harder."""
+"""Coefficients with the intercept, records and epsilon: usual ones, and harder ones."""
 GATE_SIZES = ((6, 500, 4.0), (6, 2_000, 0.5), (15, 2_000, 2.0))
 TABLE_SIZES = ((10_000, 1.0), (10_000, 4.0), (45_000, 1.0), (45_000, 4.0))
 SMALL_TABLE = 5_000
 
 
 def usual_cells(tables: Iterable[str]) -> Iterator[Cell]:
-    """Every generator in the sizes of the design and in harder ones, and some tables."""
+    """Every generator in the usual sizes and in harder ones, and some tables."""
     sizes = (*SIZES, *LARGE_SIZES, *HARD_SIZES)
     for (d, n, epsilon), name, promise in itertools.product(sizes, GENERATORS, PROMISES):
         yield Cell(name, promise, d, n, epsilon)

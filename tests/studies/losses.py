@@ -60,12 +60,12 @@ LOSSES: dict[str, Loss] = {
     "huber h=.1": Huber(0.1),
     "logistic z-2": ShiftedLogistic(),
 }
-"""The last is what privacy.md 3.1b calls softplus: ``log(1 + exp(2 - z))``."""
+"""The last is the logistic loss of a margin less two: ``log(1 + exp(2 - z))``."""
 PUBLISHED = {
     ("adult", "logistic"): (0.246, 0.216, 0.196, 0.179),
     ("adult", "logistic z-2"): (0.230, 0.194, 0.182, 0.172),
 }
-"""Block noise, 4 or more runs (privacy.md 3.1b)."""
+"""Block noise, 4 or more runs."""
 EPSILONS = (0.05, 0.1, 0.2, 0.5)
 MULTIPLES = (0.25, 0.5, 1.0, 2.0, 4.0)
 MULTIPLES_EPSILONS = (0.1, 0.5)

@@ -1,4 +1,4 @@
-"""Intervals where records of a person go together, by persons and by records (people.md 1).
+"""Intervals where records of a person go together, by persons and by records.
 
     python -m tests.studies.persons [--runs N] [--epsilon E]
 

@@ -1,4 +1,4 @@
-"""A rare outcome with and without a prior on the intercept (people.md 4).
+"""A rare outcome with and without a prior on the intercept.
 
     python -m tests.studies.prior [--runs N]
 

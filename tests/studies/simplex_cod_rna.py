@@ -3,12 +3,12 @@
     PRIVATELR_DATA_HOME=folder python -m tests.studies.simplex_cod_rna [--releases N] [--full]
 
 prints a Markdown table of test accuracies, beside what was measured when the method was derived
-(linear_programs_and_simplex.md 2) and that of the minimiser which is never released, and then
-the table by the number of columns of `high_dimension`. Delta is 1e-6 and lambda the data-free
-suggestion. The records are split once, 70 to 30, by seed 0; numbers lie on [-1, 1] by mean and
-deviation of the whole table, which are taken for public; there is a column of ones. ``--full``
-takes 20 releases in place of 5, and stores the means in ``results``. The exit status is 1 if a
-mean is further from what was measured than 0.01 and three standard errors of the difference.
+and that of the minimiser which is never released, and then the table by the number of columns of
+`high_dimension`. Delta is 1e-6 and lambda the data-free suggestion. The records are split once, 70
+to 30, by seed 0; numbers lie on [-1, 1] by mean and deviation of the whole table, which are taken
+for public; there is a column of ones. ``--full`` takes 20 releases in place of 5, and stores the
+means in ``results``. The exit status is 1 if a mean is further from what was measured than 0.01
+and three standard errors of the difference.
 """
 
 from __future__ import annotations

@@ -3,10 +3,9 @@
     PRIVATELR_DATA_HOME=folder python -m tests.studies.svm_folds [--data adult] [--seed S]
 
 prints mean and standard deviation over the folds beside the published error and the one that
-was measured when the method was derived (linear_programs_and_simplex.md 1.4), how far the
-minimiser is from an independent one, and a verdict; the exit status is 1 if any of it is off.
-`tables` says what the folder holds. Nothing in here is private: bounds and levels are those of
-the whole table.
+was measured when the method was derived, how far the minimiser is from an independent one, and a
+verdict; the exit status is 1 if any of it is off. `tables` says what the folder holds. Nothing in
+here is private: bounds and levels are those of the whole table.
 """
 
 from __future__ import annotations

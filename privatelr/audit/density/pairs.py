@@ -228,8 +228,8 @@ def pinned_boundary(n: int, scale: float = 1.0, size: float = 1.0) -> Pair:
     """A realistic pair with one covariate: rows on both sides fix a boundary at ``x = 0.9133``.
 
     The old record (x = 1, y = +1) and the new one (x = 0.8266, y = -1) are both misclassified by a
-    large margin (privacy.md 11). The first column is an intercept of size `scale`; all rows are
-    multiplied by `size`.
+    large margin. The first column is an intercept of size `scale`; all rows are multiplied by
+    `size`.
     """
     t, gap, half = 0.9133, 0.0229, (n - 1) / 2
     rows = size * np.array([[scale, t - gap], [-scale, -(t + gap)]])

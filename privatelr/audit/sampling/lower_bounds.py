@@ -1,4 +1,4 @@
-"""Lower bounds on the privacy loss from outputs alone, for any mechanism (privacy.md 11).
+"""Lower bounds on the privacy loss from outputs alone, for any mechanism.
 
 The outputs of each dataset are split in two halves. The first halves choose a score, an event
 ``score >= t``, and the dataset under which the event is to be more probable. The second halves

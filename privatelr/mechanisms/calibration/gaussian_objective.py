@@ -113,7 +113,7 @@ def tilt_sigma(problem: Problem, target: ApproxDP, analysis: str) -> float:
 def gaussian_free_penalty(
     facts: Problem, target: ApproxDP, analysis: str, kept: float = 1.0
 ) -> float:
-    """Find the smallest Lambda whose curvature adds at most 2 % to the noise (privacy.md 4.2).
+    """Find the smallest Lambda whose curvature adds at most 2 % to the noise.
 
     It may add more, if `kept` of the precision is left.
     """

@@ -1,7 +1,6 @@
-"""Data-free rules for lambda (privacy.md 8), and the treatment of a lambda that is too small.
+"""Data-free rules for lambda, and the treatment of a lambda that is too small.
 
-The rules are those of privacy.md 3.2 and 3.2b for pure epsilon, and of 4.2 for Gaussian noise.
-Under (epsilon, delta) both are tried.
+Some rules are for pure epsilon, and some for Gaussian noise. Under (epsilon, delta) both are tried.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def nominal_epsilon(target: Promise) -> float:
 
 
 def guessed_length(facts: Problem, target: Promise) -> float:
-    """Return W, a public guess of the length of the coefficients (privacy.md 3.2b)."""
+    """Return W, a public guess of the length of the coefficients."""
     return math.sqrt(nominal_epsilon(target) * facts.n / 6) / facts.radius
 
 
@@ -66,8 +65,8 @@ def free_penalty(
 ) -> float:
     """Return the smallest Lambda (sum form) from `at_least` whose curvature costs almost nothing.
 
-    privacy.md 3.2 and 4.2. Under (epsilon, delta) each kind of noise has such a Lambda, and the
-    result is that of the kind whose noise is shorter at its own Lambda, among `kinds` if given.
+    Under (epsilon, delta) each kind of noise has such a Lambda, and the result is that of the kind
+    whose noise is shorter at its own Lambda, among `kinds` if given.
     The curvature may cost more, if `kept` of the precision of the noise is left.
     """
     epsilon = pure_part(target)
@@ -99,7 +98,7 @@ def lambda_by_rule(
     *,
     corrected: bool = False,
 ) -> float:
-    """Return the penalty of the mean objective by a data-free rule (privacy.md 8 and 3.2b).
+    """Return the penalty of the mean objective by a data-free rule.
 
     A rule is a function of public facts, so its lambda costs nothing and may be published.
     ``"PrivateLR"`` solves ``2 log(1 + c kappa) = eps / 10``. ``"free"`` is `free_penalty`.
@@ -247,7 +246,7 @@ def origin_of(
 def settle_lambda(
     problem: Problem, target: Promise, analysis: pure.Analysis, on_small_lambda: SmallLambda
 ) -> Problem:
-    """Return the problem with the lambda that is used: raised if it is too small (privacy.md 3.2).
+    """Return the problem with the lambda that is used: raised if it is too small.
 
     Under ``"keep"`` it is the one that was asked for; it is refused if no noise
     suffices.

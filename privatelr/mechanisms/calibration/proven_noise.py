@@ -226,7 +226,7 @@ def shield_for(
 
 
 def grid_for(noise: NoiseLaw) -> float:
-    """Return the power of two whose multiples are released (privacy.md 10.1).
+    """Return the power of two whose multiples are released.
 
     It is at most a thousandth of the noise's smallest standard deviation, a public fact.
     """

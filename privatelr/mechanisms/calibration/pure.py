@@ -1,10 +1,10 @@
 """Pure epsilon-DP: the rate of Laplace noise by the three published and proven bounds.
 
-The symbols are those of privacy.md: R is the row radius, L and c bound the slope and the curvature
-of the loss, Lambda = n lambda, kappa = R^2 / Lambda, and eps is the target. A rate is relative to
-R: the noise has density ``exp(-rate |b| / R)``, or ``exp(-rate N(b))`` for the norm N of the
-blocks, and every bound is the same function of it (Theorems 3.1, 3.2 and 3.1b). Rates are rounded
-towards more noise.
+The symbols are those of theory.md#setting: R is the row radius, L and c bound the slope and the
+curvature of the loss, Lambda = n lambda, kappa = R^2 / Lambda, and eps is the target. A rate is
+relative to R: the noise has density ``exp(-rate |b| / R)``, or ``exp(-rate N(b))`` for the norm N
+of the blocks, and every bound is the same function of it (Theorems 3.1, 3.2 and 3.1b). Rates are
+rounded towards more noise.
 
 Where neighbours replace a person with any number of records, each bound takes kappa a for
 ``log(1 + kappa a)`` (theory.md#persons has the proof). Without the logarithm the bound is attained
@@ -142,9 +142,8 @@ def laplace_free_penalty(facts: Problem, epsilon: float, analysis: str, kept: fl
 
     By "joint" it may cost a part of the rate of the noise, of which `kept` is left.
 
-    By "joint" it is free from ``2 k R^2 / eps`` on (Theorem 3.2 and section 3.2 of privacy.md);
-    by the other analyses it is never free. Nor is it for several classes, where it takes a tenth of
-    the rate of the noise.
+    By "joint" it is free from ``2 k R^2 / eps`` on (theory.md#theorem-32); by the other analyses it
+    is never free. Nor is it for several classes, where it takes a tenth of the rate of the noise.
     """
     if facts.is_multinomial and analysis == "joint":
         given = SHARE_KEPT, epsilon, facts.radius, facts.classes

@@ -36,7 +36,7 @@ from privatelr.types import FloatArray, Rows
 MOST_COLUMNS = 1000
 """Largest number of columns for which the ``d (d + 1)`` moments fit into a release file."""
 _JOINT_BALANCE = 0.25
-"""The eta of a loss with a joint bound, in units of ``k / L^2`` (inference.md 4.3)."""
+"""The eta of a loss with a joint bound, in units of ``k / L^2``."""
 _JOINT_SHARE = (6 - math.sqrt(2)) / 8.5
 """The p in [0, 1] at which ``(p (1 - p))^2 + (p^2 / 4)^2`` is largest."""
 _JOINT_TRACE_SHARE = 2 / 3
@@ -110,7 +110,7 @@ class MomentsCalibration(StageCalibration):
 
 
 def largest_trace(problem: Problem, typical: float | None) -> float:
-    """Return the largest trace of ``H + eta S`` that a record may add, times n (inference.md 11.1).
+    """Return the largest trace of ``H + eta S`` that a record may add, times n (theory.md#moments).
 
     Without a typical length it follows from the longest row. Otherwise it is a little more than
     that of a typical row, and the weights of a record that would add more are reduced.
@@ -137,7 +137,7 @@ def clip_for(
 
 
 def moments_balance(problem: Problem) -> float:
-    """Return eta, the weight of the score covariance (inference.md 4.3).
+    """Return eta, the weight of the score covariance (theory.md#moments).
 
     With this weight one noise serves both matrices, and they cost little more than one of them.
     """

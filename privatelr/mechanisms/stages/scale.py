@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
 SQUARE_WEIGHT = 1.66
 """The weight a of squares beside numbers: with ``a**2`` up to 2.773 they add nothing to the
-distance that one record can move a column (scale.md 1)."""
+distance that one record can move a column (theory.md#scale-of-columns)."""
 _LARGEST_MEAN_SD = {True: 0.04, False: 0.1}
 """The largest noise on a mean, in scaled units, with which the scale is worth its price: under pure
 epsilon, and otherwise. Up to here no table loses a hundredth of its classes by it, and beyond some
@@ -177,13 +177,13 @@ class ScaleCalibration(StageCalibration):
 
 
 def is_worth_it(calibration: ScaleCalibration, has_intervals: bool) -> bool:
-    """Return whether the noise is so small that rows profit; it takes no data (scale.md 2)."""
+    """Return whether the noise is so small that rows profit; it takes no data."""
     usual = _LARGEST_MEAN_SD[calibration.of_numbers]
     return calibration.mean_sd <= (_LARGEST_MEAN_SD_OF_INTERVALS if has_intervals else usual)
 
 
 def scale_floor(loss: Loss) -> float:
-    """Return the variance that is added to each one, besides the noise (scale.md 1).
+    """Return the variance that is added to each one, besides the noise.
 
     Errors of classification hardly depend on it; intervals, which only a model with probabilities
     has, profit from a small one.
@@ -266,8 +266,8 @@ def deciding_price(facts: ScaleFacts, target: Guarantee) -> Guarantee:
 def scale_blocks(facts: ScaleFacts) -> tuple[Block, ...]:
     """Return how far one record moves each mean of a number, and then each mean square.
 
-    By 2 and by 1 (scale.md 2), and by what sums in doubles lose. For persons these are the sides of
-    the box that holds the convex hull, see `scale_sensitivity`.
+    By 2 and by 1, and by what sums in doubles lose. For persons these are the sides of the box that
+    holds the convex hull, see `scale_sensitivity`.
     """
     k = len(facts.columns_of("number"))
     ends = [2.0] * k + [1.0] * k
@@ -554,11 +554,11 @@ def scale_map(release: ScaleRelease, length: float | None = None) -> tuple[Float
 
     ``A = (v + floor + s)**-.5`` with the variance v and the deviation s of the noise on a mean, up
     to a factor that gives a typical row length 1. Under pure epsilon, numbers get variance 1 on
-    average and other columns a public centre and factor (scale.md 2), by which the two values of a
-    factor of two levels lie at -1 and 1. A product of a number and levels has the m and A of the
-    number, m times the column of the levels and A times the factor. Where a column is not centred,
-    its second moment takes the place of its variance. A record in a rare level would be many times
-    as long as a typical row, so no level by itself makes it longer than that.
+    average and other columns a public centre and factor, by which the two values of a factor of
+    two levels lie at -1 and 1. A product of a number and levels has the m and A of the number, m
+    times the column of the levels and A times the factor. Where a column is not centred, its second
+    moment takes the place of its variance. A record in a rare level would be many times as long as
+    a typical row, so no level by itself makes it longer than that.
 
     The factor is divided by a released `length`, or by the longest row that it allows if that is
     shorter, so that few rows or none are longer than a typical one was.

@@ -40,7 +40,7 @@ def log_delta(epsilon: float, mu: float) -> float:
     """Return the logarithm of the delta of a Gaussian mechanism; mu is sensitivity over sd.
 
     ``delta = Phi(mu/2 - e/mu) - exp(e) Phi(-mu/2 - e/mu)`` (Balle and Wang 2018, Theorem 8;
-    delta_G of privacy.md 0). It holds for every real epsilon and increases with mu. In the tail
+    theory.md#gaussian-profile). It holds for every real epsilon and increases with mu. In the tail
     the two terms agree in many digits, so there the common factor ``phi`` is taken out.
     """
     if mu <= 0:

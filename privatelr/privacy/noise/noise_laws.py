@@ -512,7 +512,7 @@ class BlockLaplace(LaplaceNoise):
 
     @property
     def variances(self) -> FloatArray:
-        """The products of ``E r**2`` with the variances of v (privacy.md 3.1b)."""
+        """The products of ``E r**2`` with the variances of v (theory.md#theorem-31b)."""
         d = self.dimension
         radial = (d + 1) * (d + 2) / self.rate / self.rate
         found = np.empty(d)

@@ -1,4 +1,4 @@
-"""Sources of random numbers (privacy.md 10.4), and exact draws of noise (10.2).
+"""Sources of random numbers, and exact draws of noise.
 
 Noise comes from the generator of the operating system. A seed replays the noise, so anyone who
 knows or guesses the seed can subtract the noise: seeds are for tests and lectures, and void the
@@ -15,7 +15,7 @@ almost every rounding of a release. Balls decide the few that are left in doubt,
 further bits as they need. So there, too, the released number is the rounding of an exact number.
 
 The bounds assume that NumPy's ``log``, ``log1p`` and ``cos`` are right to 4 units in the last
-place, as certificates assume of its ``exp`` (privacy.md 10.3), and allow for twice that error.
+place, as certificates assume of its ``exp``, and allow for twice that error.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Draw(Protocol):
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class ExactDraw(Draw):
-    """A draw from a secret source of bits, exact to any precision (privacy.md 10.2).
+    """A draw from a secret source of bits, exact to any precision.
 
     It is never shown, written to a file, or drawn again.
 
@@ -268,7 +268,7 @@ class BlockwiseDraw(Draw):
         return math.sqrt(math.fsum(squares)) * (1 + 16 * _UNIT)
 
     def rounded(self, centre: FloatArray, grid: float) -> FloatArray:
-        """Return the multiples of `grid` nearest to the exact ``centre + draw`` (privacy.md 10.1).
+        """Return the multiples of `grid` nearest to the exact ``centre + draw``.
 
         Notes
         -----
@@ -444,12 +444,12 @@ class Randomness(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SystemRandomness:
-    """The cryptographic generator of the operating system; it has no seed (privacy.md 10.4)."""
+    """The cryptographic generator of the operating system; it has no seed."""
 
     is_secret = True
 
     def draw(self, recipe: RandomVector) -> Draw:
-        """Draw one vector that can be enclosed to any precision (privacy.md 10.2)."""
+        """Draw one vector that can be enclosed to any precision."""
         if recipe.is_scaled_normal and recipe.dimension > MANY:
             return BlockwiseDraw(cast("NoiseLaw", recipe), secrets.randbits)
         return ExactDraw(recipe, secrets.randbits)
