@@ -139,8 +139,7 @@ class ModelMatrix:
 def _require_memory(method: str, data: Any) -> None:
     if is_stream(data):
         raise ArgumentError(
-            f"{method} takes a table in memory: read a file by pandas first, or take predict, "
-            "which reads a stream batch by batch."
+            f"{method} takes a table in memory: read a file by pandas; predict reads streams."
         )
 
 

@@ -188,7 +188,8 @@ def worst_person(calibration: Calibration, size: int, most: int, rng: np.random.
         margin = rng.uniform(-3.0, 1.0) * widest
         return np.append(rng.uniform(0.0, 1.6) * _fan(size), np.full(size, margin))
 
-    return climbed(loss_of_case, map(start, (1.0, 1.0, 10.0) * 2), 200)[0]
+    starts = sorted(map(start, (1.0, 1.0, 10.0) * 2), key=loss_of_case)
+    return climbed(loss_of_case, starts[-2:], 200)[0]
 
 
 def _fan(size: int) -> FloatArray:
