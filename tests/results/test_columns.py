@@ -119,5 +119,5 @@ def test_augment_refuses_in_a_sentence():
         ONE.augment(again)
     with pytest.raises(ArgumentError, match="no intervals"):
         FITS["lp"].augment(FRAME, interval=0.9)
-    with pytest.raises(ArgumentError, match="batch by batch"):
+    with pytest.raises(ArgumentError, match="predict reads streams"):
         ONE.augment(lambda: None)
