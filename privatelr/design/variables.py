@@ -414,7 +414,8 @@ def _codes(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:
         return positions.take(np.asarray(series.cat.codes))
     if pd.api.types.is_string_dtype(series.dtype) and series.dtype != object:
         with suppress(Exception):  # text that cannot be encoded fails here, and is read below
-            if _is_of_arrow(series.dtype):
+            storage = getattr(series.dtype, "storage", None)
+            if isinstance(series.dtype, pd.ArrowDtype) or storage == "pyarrow":
                 return _codes_of_arrow(series, levels)
             return np.asarray(pd.Index(list(levels)).get_indexer(pd.Index(series)))
     kind = _own_type(series.dtype)  # 0.1 rounds to another number in a column of short floats
@@ -425,11 +426,6 @@ def _codes(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:
     values = as_objects(series)
     known = (position.get(constant(value), -1) for value in values)  # None is not a level
     return np.fromiter(known, dtype=np.intp, count=len(values))
-
-
-def _is_of_arrow(dtype: Any) -> bool:
-    """Whether texts of this type are in the memory of Arrow."""
-    return isinstance(dtype, pd.ArrowDtype) or getattr(dtype, "storage", None) == "pyarrow"
 
 
 def _codes_of_arrow(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:

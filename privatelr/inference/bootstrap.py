@@ -255,7 +255,8 @@ def bootstrap_intervals(
             "model to simulate; take method='sandwich', or fit with dplr."
         )
     world = SyntheticPopulation(*pool_of_rows(spec, asked.covariates), release.coef, release)
-    target, carry = asked.target or _usual_target(release), np.eye(len(release.coef))
+    target = asked.target or ("unpenalised" if release.moments is None else quality(release).target)
+    carry = np.eye(len(release.coef))
     if target == "unpenalised":
         try:
             world, carry = unshrunk(world)
@@ -288,10 +289,6 @@ def bootstrap_intervals(
         target=target,
         method=BOOTSTRAP,
     )
-
-
-def _usual_target(release: Release) -> str:
-    return "unpenalised" if release.moments is None else quality(release).target
 
 
 def pool_of_rows(spec: DesignSpec, covariates: Any) -> tuple[FloatArray, FloatArray]:

@@ -18,6 +18,7 @@ from privatelr.inference.noisy_moments import (
     NoisyMoments,
     evidence_of,
     floored,
+    step_of,
     unseen_directions,
 )
 from privatelr.inference.question import (
@@ -375,7 +376,8 @@ def factors_of(
         carried = matrices.curvature @ solved
     else:
         carried = distribution.carriers(evidence, solved, rows)
-    return solved, carried, -evidence.floor * np.einsum("d,kdm->km", evidence.drawn, solved)
+    step = step_of(evidence)[0] * evidence.floor * evidence.drawn
+    return solved, carried, -np.einsum("d,kdm->km", step, solved)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

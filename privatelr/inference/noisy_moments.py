@@ -51,11 +51,11 @@ would be several times as long as the coefficients for the error of the step alo
 is for matrices without noise, whose errors do not count that of the step (theory.md#one-step)."""
 LONGEST_CHANGE = 0.95
 """From this change of links on, the error of the step counts as if it were as large as the step."""
-STEP_ERROR = 2.0
-"""Standard deviation of the error of that step, as a share of the step for each unit of relative
-bias. Where effects are small, the step is exact. Where they are large, curvature falls with the
-third power of the length of the coefficients, and the step is 1.5 to 2.5 of that too short
-(``python -m tests.studies.coverage --growth``)."""
+STEP_ERROR = 3.5
+"""Largest share that is missing in Newton's step, for each unit of relative bias. Where effects are
+small, the step is exact. Where they are large, curvature falls with the third power of the length
+of the coefficients, and the step is 1.5 to 2.5 of that too short (``python -m
+tests.studies.coverage --growth``)."""
 LEAST_LEFT = 0.5
 """The least share of the curvature that is said to be left after the step. Where less would be, the
 noise on the step is large, and its own error counts for more."""
@@ -104,6 +104,8 @@ class NoisyMoments:
         The constant in the intercept column of standardised rows; 0 if not known.
     units : ndarray of shape (d,)
         By what a released length divides the columns: the noise is that of undivided ones.
+    typical : float
+        The length of a typical row, in the units of the noise.
     drawn : ndarray of shape (d,)
         w less the coefficients to which the penalty draws. With a more precise prior it is what has
         the same gradient under the penalty alone.
@@ -125,6 +127,7 @@ class NoisyMoments:
     first: int
     intercept: float
     units: FloatArray
+    typical: float
     drawn: FloatArray
     held: FloatArray | float = 0.0
 
@@ -159,9 +162,6 @@ class Quality:
     relative_bias : float
         Length of the bias of the penalty, over the length of the coefficients, with a curvature
         that is no smaller than its noise; infinite if there is neither.
-    link_change : float
-        Root mean square by which that bias moves the links of typical records, as if their columns
-        were uncorrelated and of one size.
     is_at_penalty : bool
         Whether the smallest eigenvalue is lost in the noise, so that the penalty, which is its
         least possible value, stands for it, and the ratio may be larger.
@@ -188,7 +188,6 @@ class Quality:
 
     noise_to_signal: float
     relative_bias: float
-    link_change: float
     is_at_penalty: bool
     has_probabilities: bool
     uncounted: float = 0.0
@@ -251,7 +250,8 @@ def evidence_of(release: Release) -> NoisyMoments:
     w, calibration = release.coef, moments.calibration
     drawn = w - (0.0 if release.centre is None else release.centre)
     largest_trace, largest_scores = calibration.traces
-    columns = None if release.scale is None else release.scale.calibration.facts
+    scale = release.scale
+    columns = None if scale is None else scale.calibration.facts
     units = matrix_units(release, calibration)
     units = np.ones(problem.d) if units is None else units
     held: FloatArray | float = 0.0
@@ -271,10 +271,12 @@ def evidence_of(release: Release) -> NoisyMoments:
         noise=calibration.noise,
         largest_trace=largest_trace,
         largest_scores=largest_scores,
-        determinant=0.0 if release.scale is None else prior_power(problem.d),
-        resolved=resolved_columns(release.scale, moments),
+        determinant=0.0 if scale is None else prior_power(problem.d),
+        resolved=resolved_columns(scale, moments),
         first=0 if columns is None else problem.d - columns.p,
         intercept=0.0 if columns is None else columns.intercept * units[0],
+        # no length divides the intercept
+        typical=problem.radius if scale is None else scale.calibration.typical * units.min(),
     )
 
 
@@ -318,25 +320,24 @@ def undivided(evidence: NoisyMoments) -> NoisyMoments:
 @lru_cache(maxsize=_KEPT)
 def quality(release: Release) -> Quality:
     """Measure noise and bias of a release, and choose the mode of inference that suits them."""
-    units, evidence = evidence_of(release).units, undivided(evidence_of(release))
-    values = np.linalg.eigvalsh(evidence.curvature)
-    smallest, sd = float(values[0]), evidence.curvature_sd
-    ratio = sd * math.sqrt(2 * len(values)) / max(smallest, evidence.floor)
-    bias, scale = relative_bias(evidence), release.scale
-    typical = evidence.problem.radius if scale is None else scale.calibration.typical
-    typical *= float(units.min())  # the intercept's, which is divided by no length
-    known = Quality(
-        ratio,
-        bias,
-        bias * float(np.linalg.norm(evidence.w)) * typical / math.sqrt(len(values)),
-        is_at_penalty=smallest < evidence.floor,
+    read = evidence_of(release)
+    evidence = undivided(read)
+    return Quality(
+        noise_to_signal(evidence),
+        relative_bias(evidence),
+        is_at_penalty=float(np.linalg.eigvalsh(evidence.curvature)[0]) < evidence.floor,
         has_probabilities=evidence.problem.loss.probability is not None,
         hides_numbers=bool(hidden_numbers(release.scale, evidence)),
         has_thin_number=bool(thin_numbers(release.scale, evidence)),
+        uncounted=step_of(read)[1] * bias_in_errors(evidence) if is_exact(evidence) else 0.0,
     )
-    if is_exact(evidence):
-        return replace(known, uncounted=step_error(known) * bias_in_errors(evidence))
-    return known
+
+
+def noise_to_signal(evidence: NoisyMoments) -> float:
+    """The typical size of the noise in H over its smallest eigenvalue."""
+    values = np.linalg.eigvalsh(evidence.curvature)
+    size = evidence.curvature_sd * math.sqrt(2 * len(values))
+    return size / max(float(values[0]), evidence.floor)
 
 
 def bias_in_errors(evidence: NoisyMoments) -> float:
@@ -379,16 +380,26 @@ def relative_bias(evidence: NoisyMoments) -> float:
     return float(np.linalg.norm(evidence.resolved * bias)) / length if length > 0 else 0.0
 
 
-def step_error(known: Quality) -> float:
-    """Standard deviation of the error of the step that takes the bias off, as a share of it.
+@lru_cache(maxsize=_KEPT)
+def step_of(evidence: NoisyMoments) -> tuple[float, float]:
+    """Return the length of the step that takes the bias off, and the deviation of its error.
 
-    The step is too short, by at most a known share if each link moves by the `link_change`
-    (theory.md#one-step); the error is taken to lie anywhere up to that. Where links are short, a
-    multiple of the relative bias is more. It is about as large as the step at most.
+    Both are in lengths of Newton's step.
+
+    Newton's step is too short. By how much has a limit if each link moves by so much
+    (theory.md#one-step). Here it is the root mean square over typical records, as if their columns
+    were uncorrelated and of one size. Where links are short, a multiple of the relative bias is
+    more. The share that is missing is taken to lie anywhere from 0 to the limit, and the step is
+    longer by half of that, unless noise in the curvature leaves nothing of it.
     """
-    change = min(max(known.link_change, 1e-9), LONGEST_CHANGE)
-    short = -math.log1p(-change) / change - 1
-    return min(max(STEP_ERROR * known.relative_bias, short / math.sqrt(3)), 1.0)
+    whole = undivided(evidence)
+    bias = relative_bias(whole)
+    change = bias * float(np.linalg.norm(whole.w)) * whole.typical / math.sqrt(len(whole.w))
+    change = min(max(change, 1e-9), LONGEST_CHANGE)
+    # an error is as large as the step at most
+    limit = min(max(STEP_ERROR * bias, -math.log1p(-change) / change - 1), math.sqrt(3))
+    longer = 0.0 if is_exact(whole) else limit / 2 / (1 + noise_to_signal(whole) ** 2)
+    return 1 + longer, math.sqrt(limit**2 / 3 - limit * longer + longer**2)
 
 
 def is_exact(evidence: NoisyMoments) -> bool:

@@ -27,7 +27,7 @@ from privatelr.inference.noisy_moments import (
     plausible,
     plug_in,
     quality,
-    step_error,
+    step_of,
 )
 from privatelr.mechanisms import Release
 
@@ -223,7 +223,7 @@ def after_step(release: Release, asked: Question, found: Matrices) -> Matrices:
     evidence, known = evidence_of(release), quality(release)
     left = curvature_left(evidence) ** (1 / (1 + known.noise_to_signal**2))
     penalty = evidence.penalty
-    off = step_error(known) * evidence.floor * evidence.drawn
+    off = step_of(evidence)[1] * evidence.floor * evidence.drawn
     return Matrices(
         left * (found.curvature - penalty) + penalty,
         left * found.scores + evidence.problem.n * np.outer(off, off),

@@ -13,13 +13,7 @@ from studies.coverage_populations import population_of
 from privatelr import ZCDP, PrivacyWarning, dplr
 from privatelr.design import read_design
 from privatelr.inference import evidence_of
-from privatelr.inference.noisy_moments import (
-    Quality,
-    curvature_left,
-    penalty_bias,
-    quality,
-    step_error,
-)
+from privatelr.inference.noisy_moments import curvature_left, penalty_bias, step_of, undivided
 from privatelr.numerics.rows import DenseRows
 from privatelr.sources import as_batch
 
@@ -100,17 +94,32 @@ def test_the_step_may_be_too_short_by_all_that_is_stated():
     assert short == pytest.approx(-np.log1p(-change) / change - 1, rel=0.05)
 
 
-@pytest.mark.parametrize(("name", "within"), [("uniform", 0.3), ("imbalanced", 0.3)])
-def test_the_change_of_links_is_about_that_of_the_rows(name, within):
-    fit, rows = fitted(name, 1e-3)
-    moved = rows.x @ penalty_bias(evidence_of(fit.release))
-    known = quality(fit.release).link_change
-    assert known == pytest.approx(np.sqrt((moved**2).mean()), rel=within)
+@pytest.mark.parametrize("name", ["uniform", "imbalanced"])
+def test_the_step_is_as_long_as_the_change_of_links_of_the_rows_says(name):
+    fit, rows = fitted(name, 1e-2)
+    evidence = evidence_of(fit.release)
+    bias = penalty_bias(evidence)
+    change = np.sqrt(((rows.x @ bias) ** 2).mean())
+    limit = -np.log1p(-change) / change - 1
+    limit = max(limit, 3.5 * np.linalg.norm(bias) / np.linalg.norm(evidence.w))
+    length, error = step_of(evidence)
+    assert length == pytest.approx(1 + limit / 2, rel=0.1)
+    assert error == pytest.approx(limit / np.sqrt(12), rel=0.4)
 
 
-def test_the_error_of_the_step_grows_with_the_change_of_links_up_to_the_step():
-    known = Quality(0.1, 0.05, 0.0, is_at_penalty=False, has_probabilities=True)
-    errors = [step_error(replace(known, link_change=c)) for c in (0.0, 0.1, 0.8, 0.95, np.inf)]
-    assert errors[:2] == [0.1, 0.1]  # twice the relative bias is more
-    assert errors[2] == pytest.approx((np.log(5) / 0.8 - 1) / np.sqrt(3))
-    assert errors[3:] == [1.0, 1.0]
+def test_noise_leaves_nothing_of_a_longer_step_and_all_of_its_error():
+    fit, _ = fitted("uniform", 1e-2)
+    evidence = evidence_of(fit.release)
+    length, error = step_of(evidence)
+    smallest = np.linalg.eigvalsh(undivided(evidence).curvature)[0] - evidence.floor
+    noisy = step_of(replace(evidence, curvature_sd=0.9 * smallest))
+    assert length > 1.05
+    assert noisy[0] - 1 < 0.2 * (length - 1)
+    assert noisy[1] > 1.7 * error
+
+
+def test_the_error_is_as_large_as_the_step_at_most():
+    fit, _ = fitted("uniform", 1e-2)
+    evidence = evidence_of(fit.release)
+    far = step_of(replace(evidence, w=1e6 * evidence.w, drawn=1e6 * evidence.drawn))
+    assert far == pytest.approx((1 + np.sqrt(0.75), 0.5), rel=0.01)

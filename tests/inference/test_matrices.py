@@ -64,6 +64,7 @@ def one_dimensional(curvature, sd, *, laplace):
         first=0,
         intercept=0.0,
         units=np.ones(1),
+        typical=1.0,
         drawn=np.zeros(1),
     )
 

@@ -173,7 +173,7 @@ def test_planted_bias_that_is_known_is_caught(monkeypatch):
         return replace(found, left=0 * found.left, total=found.total - squares)
 
     forgetful(monkeypatch, "errors_by_matrices", certain)
-    monkeypatch.setattr("privatelr.inference.question.step_error", lambda known: 0.0)
+    monkeypatch.setattr("privatelr.inference.question.step_of", lambda evidence: (1.0, 0.0))
     with pytest.raises(AssertionError):
         check_misses(release_of(**RELEASES["many columns"]), 0.95, "unpenalised")
 

@@ -149,11 +149,6 @@ class HistogramCalibration(StageCalibration):
         rounding = 1 / 12 if self.target.is_private else 0.0
         return math.sqrt(float(self.noise.variances[0]) + rounding)
 
-    @property
-    def noise_name(self) -> str:
-        """The law of the noise on one count, in words."""
-        return f"{self.noise.family} noise"
-
 
 def calibrate_histogram(
     n: int, target: Guarantee, kinds: tuple[type[NoiseLaw], ...] = (), touched: int = 1

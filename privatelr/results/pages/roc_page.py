@@ -77,7 +77,7 @@ def _facts(curve: PrivateRoc) -> list[tuple[str, str]]:
         price = sentences.neighbours(str(curve.guarantee), curve.nobs, REPLACE_PERSON)
         unused = "what records that cannot be used, and too few of them, leave of a person"
     noise = (
-        f"{made.noise_name}, sd {made.count_sd:.3g}, on the counts of "
+        f"{made.noise.family} noise, sd {made.count_sd:.3g}, on the counts of "
         f"{made.bins} bins of either class and of {unused}"
     )
     if curve.fit_guarantee is not None:

@@ -192,7 +192,7 @@ def scores(made: HistogramCalibration) -> str:
     counts = f"counts of scores in {made.bins} bins of either class"
     if not made.target.is_private:
         return f"by exact {counts}"
-    noise = f"{made.noise_name} of sd {made.count_sd:.3g} on each"
+    noise = f"{made.noise.family} noise of sd {made.count_sd:.3g} on each"
     return f"paid for with {made.target}, by {counts}, with {noise}"
 
 
