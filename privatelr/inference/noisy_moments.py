@@ -320,8 +320,7 @@ def undivided(evidence: NoisyMoments) -> NoisyMoments:
 @lru_cache(maxsize=_KEPT)
 def quality(release: Release) -> Quality:
     """Measure noise and bias of a release, and choose the mode of inference that suits them."""
-    read = evidence_of(release)
-    evidence = undivided(read)
+    read, evidence = evidence_of(release), undivided(evidence_of(release))
     return Quality(
         noise_to_signal(evidence),
         relative_bias(evidence),
@@ -388,17 +387,18 @@ def step_of(evidence: NoisyMoments) -> tuple[float, float]:
 
     Newton's step is too short. By how much has a limit if each link moves by so much
     (theory.md#one-step). Here it is the root mean square over typical records, as if their columns
-    were uncorrelated and of one size. Where links are short, a multiple of the relative bias is
-    more. The share that is missing is taken to lie anywhere from 0 to the limit, and the step is
-    longer by half of that, unless noise in the curvature leaves nothing of it.
+    were uncorrelated and of one size. The share that is missing is taken to lie anywhere from 0 to
+    the limit, and the step is longer by half of that, unless noise in the curvature leaves nothing
+    of it. Where links are short, the error is counted up to a multiple of the relative bias, which
+    is more. It is as large as the step at most.
     """
     whole = undivided(evidence)
     bias = relative_bias(whole)
     change = bias * float(np.linalg.norm(whole.w)) * whole.typical / math.sqrt(len(whole.w))
     change = min(max(change, 1e-9), LONGEST_CHANGE)
-    # an error is as large as the step at most
-    limit = min(max(STEP_ERROR * bias, -math.log1p(-change) / change - 1), math.sqrt(3))
-    longer = 0.0 if is_exact(whole) else limit / 2 / (1 + noise_to_signal(whole) ** 2)
+    short = min(-math.log1p(-change) / change - 1, math.sqrt(3))
+    limit = min(max(STEP_ERROR * bias, short), math.sqrt(3))
+    longer = 0.0 if is_exact(whole) else short / 2 / (1 + noise_to_signal(whole) ** 2)
     return 1 + longer, math.sqrt(limit**2 / 3 - limit * longer + longer**2)
 
 

@@ -40,7 +40,8 @@ def curvature_and_estimate(release, target):
     if target == "penalised":
         return with_penalty, release.coef
     bare = with_penalty - penalty
-    return bare, np.linalg.solve(bare, with_penalty @ release.coef)
+    newton = np.linalg.solve(bare, penalty @ release.coef)
+    return bare, release.coef + step_of(evidence)[0] * newton
 
 
 @pytest.mark.parametrize("op", [True, False])
