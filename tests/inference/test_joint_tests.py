@@ -17,6 +17,7 @@ from privatelr.inference import (
     joint_test,
     plug_in,
 )
+from privatelr.inference.noisy_moments import step_of
 from privatelr.inference.question import matrices_for
 from privatelr.mechanisms import Problem, Request, calibrate_all, draw_all, release_all
 from privatelr.numerics import LOSSES
