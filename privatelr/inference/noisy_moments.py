@@ -275,8 +275,8 @@ def evidence_of(release: Release) -> NoisyMoments:
         resolved=resolved_columns(scale, moments),
         first=0 if columns is None else problem.d - columns.p,
         intercept=0.0 if columns is None else columns.intercept * units[0],
-        # no length divides the intercept
-        typical=problem.radius if scale is None else scale.calibration.typical * units.min(),
+        # no length divides the intercept; without a scale it is the guess of `output_balance`
+        typical=problem.radius / 4 if scale is None else scale.calibration.typical * units.min(),
     )
 
 
