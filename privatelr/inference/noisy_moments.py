@@ -50,7 +50,7 @@ of the curvature; a multiple of it is, that of the noise to the curvature. Beyon
 would be several times as long as the coefficients for the error of the step alone. The second one
 is for matrices without noise, whose errors do not count that of the step (theory.md#one-step)."""
 LONGEST_CHANGE = 0.95
-"""From this change of links on, the error of the step counts as if it were as large as the step."""
+"""The largest change of links that counts. At it, the error of the step is as large as the step."""
 STEP_ERROR = 3.5
 """Largest share that is missing in Newton's step, for each unit of relative bias. Where effects are
 small, the step is exact. Where they are large, curvature falls with the third power of the length
