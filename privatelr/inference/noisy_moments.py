@@ -388,8 +388,8 @@ def step_of(evidence: NoisyMoments) -> tuple[float, float]:
     Newton's step is too short. By how much has a limit if each link moves by so much
     (theory.md#one-step). Here it is the root mean square over typical records, as if their columns
     were uncorrelated and of one size. The share that is missing is taken to lie anywhere from 0 to
-    the limit, and the step is longer by half of that, unless noise in the curvature leaves nothing
-    of it. Where links are short, the error is counted up to a multiple of the relative bias, which
+    the limit, and the step is longer by half of that. Noise in the curvature is in the step, too,
+    and a longer one has more of it: at a quarter of the signal it leaves half. Where links are short, the error is counted up to a multiple of the relative bias, which
     is more. It is as large as the step at most.
     """
     whole = undivided(evidence)
@@ -398,7 +398,7 @@ def step_of(evidence: NoisyMoments) -> tuple[float, float]:
     change = min(max(change, 1e-9), LONGEST_CHANGE)
     short = min(-math.log1p(-change) / change - 1, math.sqrt(3))
     limit = min(max(STEP_ERROR * bias, short), math.sqrt(3))
-    longer = 0.0 if is_exact(whole) else short / 2 / (1 + noise_to_signal(whole) ** 2)
+    longer = 0.0 if is_exact(whole) else short / 2 / (1 + (4 * noise_to_signal(whole)) ** 2)
     return 1 + longer, math.sqrt(limit**2 / 3 - limit * longer + longer**2)
 
 
