@@ -389,8 +389,9 @@ def step_of(evidence: NoisyMoments) -> tuple[float, float]:
     (theory.md#one-step). Here it is the root mean square over typical records, as if their columns
     were uncorrelated and of one size. The share that is missing is taken to lie anywhere from 0 to
     the limit, and the step is longer by half of that. Noise in the curvature is in the step, too,
-    and a longer one has more of it: at a quarter of the signal it leaves half. Where links are short, the error is counted up to a multiple of the relative bias, which
-    is more. It is as large as the step at most.
+    and a longer one has more of it: at a quarter of the signal it leaves half. Where links are
+    short, the error is counted up to a multiple of the relative bias, which is more. It is as large
+    as the step at most.
     """
     whole = undivided(evidence)
     bias = relative_bias(whole)
