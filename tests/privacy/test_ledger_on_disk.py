@@ -308,6 +308,9 @@ def test_no_password_is_shown(url):
     [
         *("postgresql://u:p@SECRET@h/db", "postgresql+none://u:SECRET@h/db"),
         *("'postgresql://u:SECRET@127.0.0.1:1/db'", '"postgresql://u:SECRET@127.0.0.1:1/db"'),
+        *("postgresql:/u:SECRET@h/db", "postgres:/u:SECRET@h", "postgresql//u:SECRET@h/db"),
+        *("host=h password=SECRET", "password = SECRET host = h", "PGPASSWORD=SECRET"),
+        *("//u:SECRET@h/db", "u:SECRET@h:5432", "h:5432:db:u:SECRET", "Server=h;Pwd=SECRET"),
     ],
 )
 def test_what_looks_like_an_address_and_is_none_is_not_quoted(address, tmp_path, monkeypatch):

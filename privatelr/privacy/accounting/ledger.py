@@ -661,7 +661,8 @@ def _path(path: str | os.PathLike[str]) -> str:
     text = os.fsdecode(path) if isinstance(path, str | os.PathLike) else ""
     if not text or "\0" in text:
         raise ArgumentError(f"path={show(path)}: path takes the name of a file.")
-    return text if ledger_store.is_server(text) else os.path.realpath(text)
+    may_be_server = isinstance(path, str) and ledger_store.is_server(path)
+    return text if may_be_server else os.path.realpath(text)
 
 
 def _text(name: str, value: str) -> str:
@@ -722,9 +723,7 @@ def account_with(ledger: AnyLedger | None) -> Account | None:
     if named := os.environ.get(NAMED):
         others.append(_opened(named))
     given = {} if ledger is None else {place[0]._key: place for place in ledger.places}
-    places = dict(given)
-    for other in others:
-        places.setdefault(other._key, (other, None))
+    places = given | {other._key: (other, None) for other in others if other._key not in given}
     if ledger is not None and places == given:
         return ledger
     match [*places.values()]:

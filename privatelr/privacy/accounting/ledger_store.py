@@ -295,8 +295,12 @@ def _table() -> sqlalchemy.Table:
 
 
 def is_server(address: str) -> bool:
-    """Whether an address is the URL of a server, and not the name of a file."""
-    return "://" in address
+    """Whether a text is the address of a server, or may be meant as one, and not that of a file.
+
+    It may hold a password. A file of such a name has its whole path, or a dot in front.
+    """
+    is_file = address.startswith(".") or (os.path.isabs(address) and address[:2] != "//")
+    return "://" in address or (not is_file and not {*"@=:;"}.isdisjoint(address))
 
 
 def shown(address: str) -> str:
