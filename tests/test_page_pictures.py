@@ -34,7 +34,6 @@ PICTURED = {
     "ModelRecord": "fit",
     "Paged": "roc",
     "PrivateFTRL": "online",
-    "PrintedFacts": "choices-calibration",
     "Strata": "strata",
     "StudyPlan": "plan",
 }

@@ -393,8 +393,7 @@ def step_of(evidence: NoisyMoments) -> tuple[float, float]:
     short, the error is counted up to a multiple of the relative bias, which is more. It is as large
     as the step at most.
     """
-    whole = undivided(evidence)
-    bias = relative_bias(whole)
+    whole, bias = undivided(evidence), relative_bias(undivided(evidence))
     change = bias * float(np.linalg.norm(whole.w)) * whole.typical / math.sqrt(len(whole.w))
     change = min(max(change, 1e-9), LONGEST_CHANGE)
     short = min(-math.log1p(-change) / change - 1, math.sqrt(3))
