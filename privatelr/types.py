@@ -290,9 +290,9 @@ def matrix_of(vectors: FloatArray) -> FloatArray:
     """
     d = round((np.sqrt(8 * vectors.shape[-1] + 1) - 1) / 2)
     rows, columns, weights = _triangle(d)
-    found = np.empty((*vectors.shape[:-1], d, d))
-    found[..., rows, columns] = found[..., columns, rows] = vectors / weights
-    return found
+    matrices = np.empty((*vectors.shape[:-1], d, d))
+    matrices[..., rows, columns] = matrices[..., columns, rows] = vectors / weights
+    return matrices
 
 
 @lru_cache(maxsize=16)

@@ -214,7 +214,7 @@ class DesignSpec:
         return sum(filled) / max(len(self.columns.names), 1)
 
     def as_whole_rows(self) -> DesignSpec:
-        """The design whose rows are shortened as a whole, as a projection needs."""
+        """The same design with rows that are shortened as a whole, for a projection."""
         if self.unbounded_norm is None:
             return self
         norm = self.unbounded_norm

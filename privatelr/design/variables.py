@@ -414,6 +414,7 @@ def _codes(series: pd.Series[Any], levels: tuple[Hashable, ...]) -> IntArray:
         return positions.take(np.asarray(series.cat.codes))
     if pd.api.types.is_string_dtype(series.dtype) and series.dtype != object:
         with suppress(Exception):  # text that cannot be encoded fails here, and is read below
+            # texts in the memory of Arrow are looked up there
             storage = getattr(series.dtype, "storage", None)
             if isinstance(series.dtype, pd.ArrowDtype) or storage == "pyarrow":
                 return _codes_of_arrow(series, levels)

@@ -50,7 +50,7 @@ of the curvature; a multiple of it is, that of the noise to the curvature. Beyon
 would be several times as long as the coefficients for the error of the step alone. The second one
 is for matrices without noise, whose errors do not count that of the step (theory.md#one-step)."""
 LONGEST_CHANGE = 0.95
-"""The largest change of links that counts. At it, the error of the step is as large as the step."""
+"""The largest change of links that counts, for which the limit of `step_of` is still finite."""
 STEP_ERROR = 3.5
 """Largest share that is missing in Newton's step, for each unit of relative bias. Where effects are
 small, the step is exact. Where they are large, curvature falls with the third power of the length
@@ -320,7 +320,7 @@ def undivided(evidence: NoisyMoments) -> NoisyMoments:
 @lru_cache(maxsize=_KEPT)
 def quality(release: Release) -> Quality:
     """Measure noise and bias of a release, and choose the mode of inference that suits them."""
-    read, evidence = evidence_of(release), undivided(evidence_of(release))
+    evidence = undivided(evidence_of(release))
     return Quality(
         noise_to_signal(evidence),
         relative_bias(evidence),
@@ -328,7 +328,7 @@ def quality(release: Release) -> Quality:
         has_probabilities=evidence.problem.loss.probability is not None,
         hides_numbers=bool(hidden_numbers(release.scale, evidence)),
         has_thin_number=bool(thin_numbers(release.scale, evidence)),
-        uncounted=step_of(read)[1] * bias_in_errors(evidence) if is_exact(evidence) else 0.0,
+        uncounted=step_of(evidence)[1] * bias_in_errors(evidence) if is_exact(evidence) else 0.0,
     )
 
 
@@ -393,9 +393,11 @@ def step_of(evidence: NoisyMoments) -> tuple[float, float]:
     short, the error is counted up to a multiple of the relative bias, which is more. It is as large
     as the step at most.
     """
-    whole, bias = undivided(evidence), relative_bias(undivided(evidence))
+    whole = undivided(evidence)
+    bias = relative_bias(whole)
     change = bias * float(np.linalg.norm(whole.w)) * whole.typical / math.sqrt(len(whole.w))
     change = min(max(change, 1e-9), LONGEST_CHANGE)
+    # under the largest limit the error is as large as the step
     short = min(-math.log1p(-change) / change - 1, math.sqrt(3))
     limit = min(max(STEP_ERROR * bias, short), math.sqrt(3))
     longer = 0.0 if is_exact(whole) else short / 2 / (1 + (4 * noise_to_signal(whole)) ** 2)

@@ -85,7 +85,7 @@ def test_the_step_is_too_short_by_no_more_than_stated(seed, slope, power):
 
 
 def test_the_step_may_be_too_short_by_all_that_is_stated():
-    """Records far away, whose links all move as far; half of that, the second order, is less."""
+    """All links of records far away move alike. Half of that, the second order, is too little."""
     x, y = np.full(100_000, 12.0), np.ones(100_000, dtype=int)
     y[:2] = 0
     change, short = too_short(x, y, 2e-4)

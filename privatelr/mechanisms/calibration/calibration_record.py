@@ -80,8 +80,7 @@ class StageCalibration:
         return events_of(self)
 
     def __str__(self) -> str:
-        law = getattr(self.noise, "title", "Gumbel")
-        return f"target {self.target}\n{law} noise on {self.size} numbers"
+        return f"target {self.target}\n{self.noise.title} noise on {self.size} numbers"
 
 
 @suggests_arguments

@@ -161,8 +161,8 @@ def output_balance(
 ) -> float:
     """Return the Lambda (sum form) at which output noise is as large as the shrinkage.
 
-    If a step takes the shrinkage off, it is no more than leaves `_KEPT_OF_ALL` of the precision of
-    a usual sample, because the step is right to first order only.
+    A step may take the shrinkage off, but only to first order (`corrected`). Then Lambda is smaller
+    if noise can be larger: `_KEPT_OF_ALL` of the precision of a usual sample has to be left.
 
     Noise on a minimiser is ``B / Lambda``, where B is the same for each Lambda. The penalty shrinks
     the coefficients by ``Lambda W / (n h)``. Both are public guesses: a column has the mean square

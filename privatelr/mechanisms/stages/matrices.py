@@ -229,10 +229,10 @@ def calibrate_moments(
 def matrix_units(release: Release, calibration: MomentsCalibration) -> FloatArray | None:
     """Return the factors ``(d,)`` of columns by which the matrices have the units of their noise.
 
-    Noise is made for rows of a length that their weights are reduced to, and a released length has
-    made rows shorter. So they are those of undivided rows, or of longer ones, if the longest row
-    would still be shorter than noise is made for. The result is None if no length was released, or
-    if weights are not reduced: then rows stay as they are.
+    Rows were divided by a released length, and noise is made for rows up to another length, from
+    which on weights are reduced. So rows are multiplied by the released length again. If the
+    longest one is still too short for the noise, they are all made longer. The result is None if no
+    length was released, or if weights are not reduced: then rows stay as they are.
     """
     if calibration.typical is None or release.scale is None or release.length is None:
         return None

@@ -332,8 +332,8 @@ def _engine(address: str) -> sqlalchemy.Engine:
                     "it."
                 ) from None
     raise WrongLedgerError(
-        "ledger: takes the path of a file, or the URL of a PostgreSQL database such as "
-        "postgresql+psycopg://user@host/clinic (with %40 for an @ in a password)."
+        "ledger: takes the path of a file (./a=b for the name a=b), or the URL of a PostgreSQL "
+        "database such as postgresql+psycopg://user@host/clinic (with %40 for an @ in a password)."
     )
 
 

@@ -51,6 +51,7 @@ class Gumbel(RandomVector):
     to the exponential of its score, and no exponential is computed.
     """
 
+    title: ClassVar[str] = "Gumbel"
     dimension: int
 
     def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:

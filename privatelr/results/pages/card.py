@@ -137,7 +137,6 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
         others = f"{fit.nobs - 1} persons with all their records"
         public = f"The number of persons, m = {fit.nobs}, is public (that of records is not)"
     limits = [
-        *sentences.unseen_records(fit),
         f"A group of k {of} is covered with {groups}.",
         "Other releases about the same records add to what is learned; this card is about one.",
         "What holds for people in general is learned, as it is meant to be, and so it is learned "
@@ -148,12 +147,12 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
         "data.",
     ]
     if fit.spec.formula.by is not None:
-        limits[2] += " The fits to other strata of the same call are covered by the same promise."
+        limits[1] += " The fits to other strata of the same call are covered by the same promise."
     if beyond := beyond_promise(fit.spec):
-        limits.insert(3, f"{beyond[0].upper()}{beyond[1:]}, even where they are among these.")
+        limits.insert(2, f"{beyond[0].upper()}{beyond[1:]}, even where they are among these.")
     if fit.spec.formula.person is not None:
         limits.insert(
-            2,
+            1,
             f"Records are of one person where {fit.spec.formula.person.column!r} has the same "
             "value, and also where it has none. Someone with k values in it is covered as a group "
             "of k persons.",
@@ -170,7 +169,7 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
         f"Suppose someone knows the other {others} and everything on this card but "
         f"{hidden}, and can compute without limit. Then they see {shown}. {odds}",
         Heading("What is not promised"),
-        Bullets(limits),
+        Bullets([*sentences.unseen_records(fit), *limits]),
     ]
 
 
