@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from privatelr.errors import (
     ArgumentError,
-    ClusterError,
     FormulaError,
     GuaranteeError,
     LedgerError,
@@ -81,7 +80,7 @@ __all__ += ["ChosenFit", "Comparison", "choose", "compare"]
 __all__ += ["ReleasedLevels", "SuggestedBounds", "levels_from", "suggest_bounds"]
 __all__ += ["audit", "load", "load_dataset", "load_schema", "plot_coefficients"]
 __all__ += ["ScaledData", "Strata", "scaled", "stream"]
-__all__ += ["ArgumentError", "ClusterError", "FormulaError", "GuaranteeError", "NoRelease"]
+__all__ += ["ArgumentError", "FormulaError", "GuaranteeError", "NoRelease"]
 __all__ += ["LedgerError", "MissingDependencyError", "NotConvergedError", "PrivateLRError"]
 __all__ += ["PrivacyWarning", "ReleaseFileError", "SchemaError", "SchemaWarning"]
 

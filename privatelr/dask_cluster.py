@@ -1,19 +1,12 @@
-"""The scheduler that computes a Dask graph: its progress, whether it is there, its memory."""
+"""The scheduler that computes a Dask graph: its progress, its failures, its memory."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import CancelledError
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from typing import Any, NamedTuple, TypeAlias
 
-from privatelr.errors import (
-    ArgumentError,
-    ClusterError,
-    PrivateLRError,
-    redact_errors,
-    show,
-)
+from privatelr.errors import ArgumentError, PrivateLRError, SchemaError, redact_errors, show
 from privatelr.progress_line import ProgressLine
 
 _SHARE = 0.4
@@ -73,142 +66,47 @@ def outcome(function: Callable[..., Any], *given: Any) -> Any:
         return Failure(type(error), str(error))
 
 
-def evaluated(
-    nodes: Sequence[Any], what: str, *, bar: Counted = (), before: Any = None
-) -> list[Any]:
+def evaluated(nodes: Sequence[Any], what: str, *, bar: Counted = ()) -> list[Any]:
     """Evaluate Dask nodes in one graph, on the scheduler in charge, and return their values.
 
     Parameters
     ----------
     nodes : sequence of Delayed
     what : str
-        What could not be done if a task raises an error, whose words are not quoted.
+        What could not be done if a task raises an error, or a cluster is lost. Words of others are
+        not quoted.
     bar : Counted
         What the progress line counts; a cluster has a page of its own, and no line.
-    before : Client, optional
-        As for `client_in_charge`.
 
     Raises
     ------
-    ClusterError
-        If the cluster or its client was closed or lost, or if no client is connected to it.
     PrivateLRError
-        The first failure that a task returned, or a `SchemaError` if one raised an error.
+        The first failure that a task returned, or a `SchemaError` if one raised an error, or if
+        Dask has no scheduler.
     """
-    with redact_errors(what):
-        client = client_in_charge(before)
-    if client is None:
-        with Bar(*bar) if bar else nullcontext():
-            return list(map(require_success, _evaluated_here(nodes, what)))
-    with while_open(client):
-        gathered = _gathered(client, nodes, what)
-    return list(map(require_success, gathered))
-
-
-def _gathered(client: Any, nodes: Sequence[Any], what: str) -> list[Any]:
-    from distributed import wait
-
-    with redact_errors(what, ours=()):  # nodes of others are pickled
-        futures = client.compute(list(nodes))
-    try:
-        with client.as_current():  # the default client may be another one, or none
-            wait(futures)
-        with redact_errors(what, ours=()):
-            return list(client.gather(futures))
-    finally:  # a notebook keeps the traceback of an interrupt, and the cluster would go on
-        for future in futures:
-            future.release()
-
-
-def _evaluated_here(nodes: Sequence[Any], what: str) -> list[Any]:
     import dask
 
-    with redact_errors(what, ours=()):
-        try:
-            return list(dask.compute(*nodes))
-        except ValueError:  # of rows that a cluster keeps, once it was closed
-            if not _has_futures(nodes):
-                raise
-    raise _closed("no client is connected to it")
+    scheduler_in_charge()
+    with redact_errors(what, ours=()), Bar(*bar) if bar else nullcontext():
+        values = dask.compute(*nodes)
+    return list(map(require_success, values))
 
 
-def _has_futures(nodes: Sequence[Any]) -> bool:
-    with suppress(ImportError):
-        from distributed import futures_of
+def scheduler_in_charge() -> Any:
+    """Return what computes; raises `SchemaError` if it is not there, which tells of no record."""
+    import dask
 
-        return bool(futures_of(list(nodes)))
-    return False
-
-
-@contextmanager
-def while_open(client: Any) -> Iterator[None]:
-    """Say of an error within the block that the cluster or its client is gone, if that is so.
-
-    Dask raises errors of many classes then. The client may be None.
-    """
-    try:
-        yield
-    except Exception as error:
-        if client is not None:
-            _require_open(client)
-            if isinstance(error, CancelledError):
-                raise _closed(
-                    "its scheduler was lost, or has not got rows that another cluster keeps"
-                ) from None
-        raise
-
-
-def _require_open(client: Any) -> None:
-    if client.status in ("closing", "closed"):
-        raise _closed("its client was closed") from None
-
-
-def _closed(how: str) -> ClusterError:
-    return ClusterError(
-        f"data: the Dask cluster could not go on, because {how}; distributed.Client(...) connects "
-        "one for the next call, and a charge that was made for this call stands."
+    with suppress(RuntimeError, TypeError, ValueError):  # no client is connected, or a wrong name
+        client = getattr(dask.base.get_scheduler(), "__self__", None)
+        if getattr(client, "status", "running") not in ("closing", "closed"):
+            return client
+    raise SchemaError(
+        "data: Dask's scheduler is closed, or is none that Dask knows; distributed.Client(...) "
+        "connects a cluster for the next call."
     )
 
 
-def client_in_charge(before: Any = None) -> Any:
-    """Return the client of the cluster in charge, or None.
-
-    Parameters
-    ----------
-    before : Client, optional
-        The one that was in charge when the call began. Once the default client is closed, Dask
-        would go on with threads of this process.
-
-    Raises
-    ------
-    ClusterError
-        If the client was closed, or a cluster is asked for and no client is connected.
-    """
-    import dask
-
-    try:
-        client: Any = getattr(dask.base.get_scheduler(), "__self__", None)
-    except RuntimeError:  # Dask is told to use a cluster, and finds no open client
-        raise _closed("no client is connected to it") from None
-    if not hasattr(client, "run_on_scheduler"):
-        if before is not None:
-            _require_open(before)
-        return None
-    _require_open(client)
-    return client
-
-
-def client_at_start() -> Any:
-    """Return the client in charge as a call begins; None if there is none, also for an error.
-
-    What is wrong with the settings of Dask is said by the first pass.
-    """
-    with suppress(ClusterError, TypeError, ValueError):
-        return client_in_charge()
-    return None
-
-
-def memory_for_rows(before: Any = None) -> float:
+def memory_for_rows() -> float:
     """Return the bytes that rows may take in this process, or in all workers of the cluster.
 
     ``dask.config.set({"privatelr.memory": "4GiB"})`` sets them. The result is 0 if the memory is
@@ -226,9 +124,9 @@ def memory_for_rows(before: Any = None) -> float:
                 f"privatelr.memory={show(asked)}: Dask's setting takes a number of bytes such as "
                 '"4GiB".'
             ) from None
-    client = client_in_charge(before)
-    if client is not None:
-        with while_open(client):
+    client = scheduler_in_charge()
+    if hasattr(client, "run_on_scheduler"):
+        with redact_errors("the memory of the cluster is not known", ours=()):
             return _SHARE * float(client.run_on_scheduler(_of_workers))
     try:
         from distributed.system import MEMORY_LIMIT

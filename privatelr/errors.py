@@ -176,17 +176,6 @@ class MissingDependencyError(PrivateLRError, ImportError):
     """
 
 
-class ClusterError(PrivateLRError, TimeoutError):
-    """The Dask cluster that holds the data has no worker, or does not answer any more.
-
-    Examples
-    --------
-    >>> from privatelr import ClusterError
-    >>> issubclass(ClusterError, TimeoutError)
-    True
-    """
-
-
 class DatasetError(PrivateLRError, OSError):
     """A published table cannot be obtained, or differs from the published one."""
 

@@ -50,7 +50,7 @@ GROUPS = {
     "Linear programs and online play": ["constraint_private_lp", "PrivateFTRL"],
     "Tables": ["load_dataset", "load_schema", "stream"],
     "Errors and warnings": [
-        *("PrivateLRError", "ArgumentError", "ClusterError", "FormulaError", "GuaranteeError"),
+        *("PrivateLRError", "ArgumentError", "FormulaError", "GuaranteeError"),
         *("LedgerError", "MissingDependencyError", "NoRelease", "NotConvergedError"),
         *("ReleaseFileError", "SchemaError", "PrivacyWarning", "SchemaWarning"),
     ],

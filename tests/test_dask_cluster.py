@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from dask_for_tests import (
     EVERY_MEMORY,
+    KEPT,
     in_parts,
     local_cluster,
     one_noise,
@@ -15,7 +16,7 @@ from frames_for_laws import FORMULA, SCHEMA, clinic
 from repeated_noise import trial
 
 from privatelr import (
-    ClusterError,
+    Ledger,
     NotConvergedError,
     PrivateLRError,
     SchemaError,
@@ -75,7 +76,7 @@ def test_a_worker_that_is_killed_changes_nothing(on, memory):
     np.testing.assert_allclose(found.coef, expected.coef, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("error", [ValueError, SchemaError, ClusterError, NotConvergedError])
+@pytest.mark.parametrize("error", [ValueError, SchemaError, NotConvergedError])
 @EVERY_MEMORY
 def test_errors_of_other_peoples_tasks_quote_nothing(on, memory, error):
     """Errors of this package among them, which their code may raise in words of its own."""
@@ -89,6 +90,39 @@ def test_errors_of_other_peoples_tasks_quote_nothing(on, memory, error):
         dplr(FORMULA, lazy, **SCHEMA)
     assert "SECRET" not in f"{told.value}{told.value.__cause__}"
     assert told.value.__context__ is None
+
+
+@pytest.mark.parametrize("scheduler", ["nosuch", "closed"])
+def test_a_scheduler_that_is_not_there_is_refused_unpaid(scheduler):
+    """It is no fact about the data, as an error of a reader may be."""
+    charged = Ledger(1.0)
+    with local_cluster(1, processes=False) as (_, client):
+        client.close()
+    with (
+        dask.config.set(scheduler=client if scheduler == "closed" else scheduler),
+        pytest.raises(SchemaError, match="connects a cluster for the next call"),
+    ):
+        dplr(FORMULA, in_parts(trial(100), 30), ledger=charged, **SCHEMA)
+    assert charged.left() == 1.0
+
+
+@pytest.mark.parametrize("what", [0, 1], ids=["cluster", "client"])
+def test_a_cluster_that_is_closed_during_a_fit_ends_it_in_a_sentence(what):
+    charged = Ledger(1.0)
+
+    def closing(objective):
+        made[what].close()
+        return Newton()(objective)
+
+    with (
+        local_cluster(1, processes=False) as made,
+        dask.config.set({"privatelr.memory": KEPT, "scheduler": made[1]}),
+        pytest.raises(SchemaError) as told,
+    ):
+        dplr(FORMULA, in_parts(trial(100), 30), solver=closing, ledger=charged, **SCHEMA)
+    assert str(told.value).startswith("data: ")
+    assert told.value.__context__ is None
+    assert charged.left() == 0.0
 
 
 def test_workers_read_files_and_predict(on, tmp_path):

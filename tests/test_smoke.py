@@ -193,12 +193,7 @@ def test_missing_dependency(monkeypatch):
         lr.plot_coefficients(fit())
 
 
-def test_cluster_error_can_be_caught_as_a_timeout():
-    assert issubclass(lr.ClusterError, TimeoutError)
-
-
 USED_IN = {
-    "ClusterError": test_cluster_error_can_be_caught_as_a_timeout,
     "MarginalEffects": test_average_marginal_effects,
     "MissingDependencyError": test_missing_dependency,
     "PrivacyWarning": test_scaled,

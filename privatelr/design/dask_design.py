@@ -14,7 +14,7 @@ from typing import Any
 
 import pandas as pd
 
-from privatelr.dask_cluster import client_at_start, evaluated, outcome
+from privatelr.dask_cluster import evaluated, outcome
 from privatelr.design.formula_design import DesignSpec, reader_of
 from privatelr.design.persons import (
     Section,
@@ -42,14 +42,11 @@ class DaskTable:
         One collection, or the collections of y and X with equal partitions.
     person : Person or None
         Who records are of, by the index; None if each is of its own.
-    client : Client or None
-        The client of the cluster that was in charge when the call began.
     """
 
     typed: Batch
     collections: tuple[Any, ...]
     person: Person | None = None
-    client: Any = field(default_factory=client_at_start)
     _counted: dict[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -103,13 +100,13 @@ class DaskTable:
         task = delayed(outcome, pure=False)
         asked = [task(function, section, *given) for section in self.parts(())]
         what = "the persons of a partition could not be counted"
-        return evaluated(asked, what, before=self.client)
+        return evaluated(asked, what)
 
     @property
     def lengths(self) -> tuple[int, ...]:
         """Records of each partition."""
         if "lengths" not in self._counted:
-            counts = [of_dask.lengths_of(data, self.client) for data in self.collections]
+            counts = [of_dask.lengths_of(data) for data in self.collections]
             if counts[0] != counts[-1]:
                 raise SchemaError(
                     f"y has {sum(counts[0])} values and X has {sum(counts[-1])} rows, or other "
@@ -146,7 +143,7 @@ class DaskTable:
 
         task = delayed(outcome, pure=False)
         work = [task(_applied, function, part) for part in self.parts(names)]
-        return evaluated(work, "a partition could not be read", before=self.client)
+        return evaluated(work, "a partition could not be read")
 
 
 def read_dask_source(
@@ -191,7 +188,6 @@ def read_dask_design(
         spec.p,
         lengths,
         bar=bar,
-        client=table.client,
         persons=None if table.person is None else len(table),
         **spec.limits,
     )

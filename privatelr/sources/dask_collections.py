@@ -114,11 +114,8 @@ def partitions(data: Any) -> list[Any]:
         return list(objects_kept(data).to_delayed())
 
 
-def lengths_of(data: Any, before: Any = None) -> tuple[int, ...]:
-    """Return the records of each partition: known for most arrays, counted for a frame.
-
-    `before` is as for `client_in_charge`.
-    """
+def lengths_of(data: Any) -> tuple[int, ...]:
+    """Return the records of each partition: known for most arrays, counted for a frame."""
     from dask.delayed import delayed
 
     if is_array(data):
@@ -136,7 +133,7 @@ def lengths_of(data: Any, before: Any = None) -> tuple[int, ...]:
         data = data[[min(widths, key=lambda name: widths[name])]]
     counts = [delayed(len, pure=False)(part) for part in partitions(data)]
     what = "the records of a partition could not be counted; a charge for this call stands"
-    return tuple(evaluated(counts, what, before=before))
+    return tuple(evaluated(counts, what))
 
 
 def over_partitions(function: Callable[[Any], Any], data: Any, names: Sequence[str] | None) -> Any:

@@ -304,12 +304,3 @@ def test_a_tilt_that_is_taken_as_exact_is_caught(monkeypatch):
     monkeypatch.setattr(certified, "rounding_of_tilt", lambda n, used, tilt: arb(0))
     with pytest.raises(AssertionError):
         check(off, tilt, certified_minimum(off, trusted, TAU, tilt))
-
-
-def test_a_failure_that_is_passed_on_is_caught(monkeypatch):
-    """NotConvergedError, and noise drawn anew after it, both tell that the data were hard."""
-
-    monkeypatch.setattr(certified, "ClusterError", Exception)
-    objective, tilt = case()
-    with pytest.raises(ValueError, match="the first row"):
-        certified_minimum(objective, raising, TAU, tilt)

@@ -23,10 +23,8 @@ from privatelr.dask_cluster import (
     Bar,
     Counted,
     Failure,
-    client_in_charge,
     evaluated,
     memory_for_rows,
-    while_open,
 )
 from privatelr.errors import PrivateLRError, SchemaError, redact_errors
 from privatelr.numerics.parallel import alone, in_order, threads
@@ -121,7 +119,7 @@ def _pairwise(*given: Any) -> Any:
     return results[0]
 
 
-def computed(nodes: Sequence[Any], bar: Counted = (), before: Any = None) -> list[Any]:
+def computed(nodes: Sequence[Any], bar: Counted = ()) -> list[Any]:
     """What the nodes evaluate to on the scheduler in charge, in one graph; see `evaluated`.
 
     Raises
@@ -131,18 +129,16 @@ def computed(nodes: Sequence[Any], bar: Counted = (), before: Any = None) -> lis
     """
     # threads of the library are limited here and not in each task: a process has one setting
     with redact_errors(_UNREAD):
-        (results,) = in_order(lambda _: evaluated(nodes, _UNREAD, bar=bar, before=before), (0,))
+        (results,) = in_order(lambda _: evaluated(nodes, _UNREAD, bar=bar), (0,))
     return results
 
 
-def persisted(nodes: Sequence[Any], bar: Counted = (), before: Any = None) -> tuple[Any, ...]:
+def persisted(nodes: Sequence[Any], bar: Counted = ()) -> tuple[Any, ...]:
     """The nodes, whose values stay where they are computed."""
     import dask
 
-    client = client_in_charge(before)
     # tasks of this package return their failures, so that what is raised is of others
-    shown = Bar(*bar) if bar and client is None else nullcontext()
-    with while_open(client), redact_errors(_UNREAD, ours=()), shown:
+    with redact_errors(_UNREAD, ours=()), Bar(*bar) if bar else nullcontext():
         (found,) = in_order(lambda _: dask.persist(*nodes), (0,))
     return tuple(found)
 
@@ -174,8 +170,6 @@ class DaskRows(PartitionedRows):
         own.
     unread : DaskRows or None
         The rows of the partitions as they were given, if these are kept.
-    client : Client or None
-        The client of the cluster that was in charge when the call began.
 
     Notes
     -----
@@ -196,7 +190,6 @@ class DaskRows(PartitionedRows):
     bar: Counted
     persons: int | None = None
     unread: DaskRows | None = None
-    client: Any = None
     _thin: list[DenseRows] = field(default_factory=list)
     _seen: list[int] = field(default_factory=list)
 
@@ -209,7 +202,6 @@ class DaskRows(PartitionedRows):
         lengths: tuple[int, ...],
         *,
         bar: bool = False,
-        client: Any = None,
         persons: int | None = None,
         **limits: Any,
     ) -> DaskRows:
@@ -227,8 +219,8 @@ class DaskRows(PartitionedRows):
             Records of each partition.
         bar : bool
             Whether to show how far a graph is.
-        client, persons
-            As attributes.
+        persons
+            As the attribute.
         **limits
             The bounds of rows: arguments of `RowBounds`.
         """
@@ -246,11 +238,10 @@ class DaskRows(PartitionedRows):
             bounds.offset_bound,
             counted if bar else (),
             persons,
-            client=client,
         )
-        if made.records * (made.d + 1) * 8 > memory_for_rows(client):
+        if made.records * (made.d + 1) * 8 > memory_for_rows():
             return made
-        kept = persisted(made._tasks("hold", new_name("rows")), made.bar, client)
+        kept = persisted(made._tasks("hold", new_name("rows")), made.bar)
         work = constant(KeptWork(opener, bounds), "plan")
         return replace(made, parts=kept, work=work, unread=made, _thin=[], _seen=[])
 
@@ -272,7 +263,7 @@ class DaskRows(PartitionedRows):
         return self._computed(self._tasks(step, new_name("step"), *constants))
 
     def _computed(self, nodes: Sequence[Any]) -> list[Any]:
-        return computed(nodes, self.bar, self.client)
+        return computed(nodes, self.bar)
 
     def _sums(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum in a fixed tree.
@@ -304,7 +295,7 @@ class DaskRows(PartitionedRows):
         """The same sum in this thread, with one partition in memory at a time."""
         heights: list[tuple[int, tuple[Any, ...]]] = []
         for node in self._tasks("hold", new_name("rows")):
-            (held,) = computed([node], before=self.client)
+            (held,) = computed([node])
             height, sums = 0, (*held.rows.fold(kernel), held.checksum)
             while heights and heights[-1][0] == height:
                 height, sums = height + 1, added(heights.pop()[1], sums)

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from privatelr.errors import ArgumentError, ClusterError, require_number
+from privatelr.errors import ArgumentError, require_number
 from privatelr.locks import FIRST_PRECISION, ForkSafeLock, flint, working_precision
 from privatelr.numerics.losses import EVALUATION_ERROR, MARGIN_ERROR, Loss
 from privatelr.numerics.objective import Objective
@@ -124,8 +124,6 @@ def certified_minimum(
                     warnings.simplefilter("ignore")
                     found = solver(own)
             w = np.array(found.w, dtype=np.float64)
-    except ClusterError:
-        raise  # the error is about the cluster, not about the data
     except Exception:  # it depends on the data, so it is not shown
         pass
     if w.shape != zeros.shape or not np.isfinite(w).all():
