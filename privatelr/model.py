@@ -474,8 +474,9 @@ def check(
     DataCheck
         A page. Its ``table`` counts for each variable the values that are usable, missing (or not
         finite), outside the bounds (these would be clipped) and undeclared. Its ``classes`` counts
-        the usable records of both classes, and its ``persons`` those who have records, with the
-        largest number of records of one of them. It cannot be saved.
+        the usable records of both classes, its ``strata`` those of each stratum, and its
+        ``persons`` those who have records, with the largest number of records of one of them. It
+        cannot be saved.
 
     Raises
     ------
@@ -512,8 +513,12 @@ def check(
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
         source = source.held(spec)
         n, negative, positive, tally = source.counted(spec)
+        strata = dict[str, tuple[int, int]]()
+        if divided := spec.formula.by:
+            for level in spec.variables[divided.column].levels:
+                strata[f"{divided.column} = {level}"] = source.counted(spec.at_level(level))[1:3]
     found = None if tally is None else totals(tally)
     counts = results.DataCounts(n, negative, positive, spec.response, spec.variables, found)
     persons = results.count_persons(source.owners, spec.formula.person)
     doubtful = tuple(doubts(spec, source.batch, schema))
-    return results.DataCheck(spec.formula, counts, doubtful, persons)
+    return results.DataCheck(spec.formula, counts, doubtful, persons, strata)

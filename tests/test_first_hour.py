@@ -35,7 +35,10 @@ LATER = pd.Timestamp("2021-01-01")
 UNUSABLE = "If no record could be used, this page would look the same: run check() first."
 WRONG = [
     (lambda: FIT.to_latex, "fit.tidy().to_latex()"),
-    (lambda: FIT.to_markdown, "fit.tidy().to_latex()"),
+    (lambda: FIT.to_markdown, "fit.tidy().to_markdown()"),
+    (lambda: FIT.ci, "did you mean conf_int?"),
+    (lambda: FIT.coefficients, "did you mean coef?"),
+    (lambda: FIT.std_error, "did you mean bse?"),
     (lambda: FIT.pvalue, "did you mean pvalues?"),
     (lambda: FIT.conf_int(level=0.99), "it takes alpha=0.01 for a level of 0.99"),
     (lambda: FIT.confint(alpha=0.01), "it takes level=0.99 for a level of 0.99"),
@@ -54,6 +57,7 @@ REFUSED = [
     ("y ~ scale(age)", {}, 'which bounds={"age": (lo, hi)} centres and scales already'),
     ("y ~ I(born == '1950-01-01')", {}, 'levels={"born": [...]}'),
     ("age ~ dose", {}, "declared on (18, 90)"),
+    ("age > 90 ~ dose", {}, "one class is empty"),
 ]
 
 

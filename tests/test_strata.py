@@ -202,6 +202,18 @@ def test_no_page_shows_how_many_records_a_stratum_has(fits, table, tmp_path):
         assert not any(size in text.replace(".", " ").split() for text in shown)
 
 
+def test_the_number_of_all_records_is_not_said_to_be_that_of_a_stratum(fits, table):
+    said, whole = f"n = {len(table)}", "of all strata"
+    for text in (str(fits["male"]), fits.card()):
+        words = " ".join(text.split())
+        assert f"{len(table)} records {whole}" in words
+        assert said not in words.replace(f"{said} {whole}", "").replace(
+            f"{said} records {whole}", ""
+        ).replace(f"The number of records, {said}, is public", "")
+    assert fits.glance()["nobs"].isna().all()
+    assert fits["male"].glance()["nobs"].isna().all()
+
+
 def test_a_changed_file_is_refused(fits, table, tmp_path):
     path = tmp_path / "strata.json"
     fits.save(path)

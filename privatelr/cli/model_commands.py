@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stderr
 from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Annotated, Any, get_args
@@ -116,10 +117,12 @@ def check(
     """
     if sys.stderr is None:
         raise InputError("standard error is closed, and the page of a check goes nowhere else.")
-    whole, frame, declarations = _read_table(data, formula, text, records, declared)
+    with redirect_stderr(io.StringIO()) as readings:  # they follow what an alarm says
+        whole, frame, declarations = _read_table(data, formula, text, records, declared)
     counted = check_data(whole, frame, **declarations)
-    page = as_json(_numbers(counted)) if output.json else in_shell(counted)
-    print(page, file=sys.stderr, flush=True)
+    said = readings.getvalue()
+    page = said + as_json(_numbers(counted)) if output.json else f"{in_shell(counted)}\n\n{said}"
+    print(page.removesuffix("\n"), file=sys.stderr, flush=True)
     return DONE
 
 

@@ -382,6 +382,21 @@ def _range(node: Node, bounds: Mapping[str, Interval]) -> Interval:
     return function.interval(*(_range(child, bounds) for child in node.args))
 
 
+def constant_truth(expression: Expression, bounds: Mapping[str, Interval]) -> bool:
+    """Whether a comparison has the same answer for all values within declared `bounds`."""
+    tree = expression.tree
+    if tree.kind != "infix" or tree.name not in functions.COMPARISONS:
+        return False
+    with np.errstate(all="ignore"):
+        left, right = (_range(side, bounds) for side in tree.args)
+    if tree.name in ("==", "!="):  # equal values may lie between the ends
+        answers = {(a > b) - (a < b) for a in left for b in right}
+    else:
+        compare = functions.COMPARISONS[tree.name].value
+        answers = {bool(compare(a, b)) for a in left for b in right}
+    return len(answers) == 1
+
+
 def linear(node: Node, names: Mapping[str, int]) -> FloatArray:
     """Return weights of names by position, and the constant last; TypeError if not linear."""
     size = len(names)

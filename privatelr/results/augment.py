@@ -18,7 +18,13 @@ _KEPT = (("", ".fitted"), ("_lower", ".lower"), ("_upper", ".upper"))
 """Ends of names of columns that `predict` has with an interval, and their names in broom."""
 
 
-_ELSEWHERE = dict.fromkeys(("to_latex", "to_markdown"), "fit.tidy().to_latex() writes a table.")
+_ELSEWHERE = {
+    **{name: f"fit.tidy().{name}() writes a table." for name in ("to_latex", "to_markdown")},
+    **dict.fromkeys(("ci", "intervals"), "did you mean conf_int?"),
+    **dict.fromkeys(("coefficients", "estimate", "estimates"), "did you mean coef?"),
+    **dict.fromkeys(("se", "std_error", "std_errors"), "did you mean bse?"),
+}
+"""What stands for names that people type."""
 
 
 class _Predicts(Protocol):

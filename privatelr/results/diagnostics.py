@@ -322,13 +322,15 @@ class DataCheck(NeverSaved, page_model.Paged):
         Counts of the data.
     doubts : tuple of str
         Sentences about declarations that are probably mistakes; these are public.
+    strata : DataFrame
+        Numbers of usable records of both classes in each stratum; empty without ``by=``.
     persons : dict or None
         Numbers of persons, which is public, of the records of the one with most, and of those with
         more than `records_per_person`. None if each record is of its own.
     """
 
     # not a dataclass: asdict() and replace() would take the label off
-    __slots__ = ("_all_records", "_most", "counts", "doubts", "formula", "persons")
+    __slots__ = ("_all_records", "_most", "counts", "doubts", "formula", "persons", "strata")
 
     def __init__(
         self,
@@ -336,7 +338,10 @@ class DataCheck(NeverSaved, page_model.Paged):
         counts: DataCounts,
         doubts: tuple[str, ...],
         persons: PersonCounts | None = None,
+        strata: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
+        names = pd.Index([str(value) for value in counts.response.classes])
+        self.strata = pd.DataFrame.from_dict(strata or {}, orient="index", columns=names)
         self.formula, self.counts, self.doubts = formula.text, counts, doubts
         self.persons, self._most = persons, formula.person.most if formula.person else 1
         self._all_records = formula.subset is None
@@ -359,11 +364,21 @@ class DataCheck(NeverSaved, page_model.Paged):
             doubts = [_about_persons(self.persons, self._most), *doubts]
         alarms = [page_model.Alarm(words) for words in (*self._alarms(), _TITLE)]
         formula = page_model.Code(self.formula)
-        return [*alarms, formula, "", _WARNING, "", response, *self.counts.pieces(doubts)]
+        pieces = [*alarms, formula, "", _WARNING, "", response, *self.counts.pieces(doubts)]
+        if not self.strata.empty:
+            cells = [[str(many) for many in row] for row in self.strata.to_numpy()]
+            pieces += ["", page_model.Table([*self.strata.index], [*self.strata.columns], cells)]
+        return pieces
 
     def _alarms(self) -> list[str]:
         """What makes a fit worthless: an empty class, or many unusable records."""
-        found = [f"NO RECORD IS {name}" for name, many in self.classes.items() if many == 0]
+        divided = {"": self.classes} if self.strata.empty else dict(self.strata.iterrows())
+        found = [
+            f"NO RECORD {f'WITH {stratum} ' if stratum else ''}IS {name}"
+            for stratum, classes in divided.items()
+            for name, many in classes.items()
+            if many == 0
+        ]
         if self._all_records and self.counts.zero_rows > _MOST_UNUSABLE * self.counts.n:
             found.append(f"{self.counts.zero_rows} OF {self.counts.n} RECORDS CANNOT BE USED")
         return [f"DO NOT FIT YET: {' AND '.join(found)}"] if found else []

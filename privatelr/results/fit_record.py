@@ -101,7 +101,7 @@ class ModelRecord(ABC):
 
     @property
     def nobs(self) -> int:
-        """Number of records or of persons; it is public, because neighbours replace one of them."""
+        """Number of records or of persons, which is public; of a stratum, that of all strata."""
         return int(self.release.calibration.problem.n)
 
     @property

@@ -138,6 +138,7 @@ def tidy(fit: FitRecord, asked: Question, *, conf_int: Any, exponentiate: Any) -
     is_plain = not conf_int and asked.is_usual
     log = "_log" if exponentiate else ""
     columns: dict[str, Any] = {"term": list(fit.spec.columns.names)}
+    attributes = dict[str, str]()
     if not fit.has_inference and is_plain:
         columns |= {
             "estimate": fit.coef.to_numpy(),
@@ -146,10 +147,12 @@ def tidy(fit: FitRecord, asked: Question, *, conf_int: Any, exponentiate: Any) -
         }
     else:
         found = infer_coefficients(fit, asked)
+        attributes = {"mode": found.mode, "target": found.target}
         columns |= {"estimate": found.estimate, **error_columns(found, log)}
         if conf_int:
             columns |= {"conf_low": found.lower, "conf_high": found.upper}
     table = pd.DataFrame(columns)
+    table.attrs |= attributes
     if exponentiate:
         ends = [name for name in ("estimate", "conf_low", "conf_high") if name in columns]
         with np.errstate(over="ignore"):
@@ -167,7 +170,8 @@ def glance(fit: ModelRecord) -> pd.DataFrame:
     if isinstance(guarantee, NonPrivate):
         numbers["epsilon"] = np.inf
     own = fit.kind.glance(fit)
-    sizes = {"nobs": problem.n, "d": problem.d, "guarantee": str(guarantee)}
+    n = np.nan if fit.spec.formula.by else problem.n  # the size of a stratum is private
+    sizes = {"nobs": n, "d": problem.d, "guarantee": str(guarantee)}
     return pd.DataFrame([{**sizes, **numbers, **own}])
 
 

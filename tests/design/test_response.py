@@ -19,6 +19,7 @@ def plan(series, left="v", **schema):
     return plan_design(parsed, as_batch(frame), declare_schema(**schema)), frame
 
 
+FLIPPED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 CODES, BOUNDED = {"levels": {"v": [0, 1]}}, {"bounds": {"v": (0, 1)}}
 
 
@@ -50,6 +51,19 @@ def test_coding(series, schema, kind, classes, labels):
     spec, frame = plan(series, **schema)
     assert (spec.response.kind, spec.response.classes) == (kind, classes)
     assert read_design(spec, as_batch(frame), DenseRows).y.tolist() == labels
+
+
+@pytest.mark.parametrize("operator", ["<", "<=", ">", ">=", "==", "!="])
+@pytest.mark.parametrize("constant", [-1, 0, 0.5, 1, 2])
+def test_a_comparison_is_refused_where_bounds_leave_one_answer(operator, constant):
+    answers = {eval(f"{value} {operator} {constant}") for value in (0, 0.25, 0.5, 1)}
+    for left in (f"v {operator} {constant}", f"{constant} {FLIPPED[operator]} v"):
+        if len(answers) == 2:
+            assert plan(pd.Series([0.0, 1.0]), left, **BOUNDED)[0].response.kind == "logical"
+        else:
+            with pytest.raises(SchemaError, match="one class is empty"):
+                plan(pd.Series([0.0, 1.0]), left, **BOUNDED)
+    assert plan(pd.Series([0.0, 1.0]), f"v {operator} {constant}")[0].response.kind == "logical"
 
 
 def test_a_factor_in_the_formula_may_reorder_the_classes():
@@ -91,8 +105,10 @@ def test_refusals_are_about_public_facts(series, left, schema, says):
 def test_numbers_need_a_declaration_where_anything_is_promised(values, left):
     """Records with other numbers than 0 and 1 would be of no use, and the fit be charged."""
     spec, _ = plan(pd.Series(values), left)
-    with pytest.raises(SchemaError, match=re.escape('levels={"v": [0, 1]}')):
+    with pytest.raises(SchemaError, match=re.escape(f'as in "{left} == 1 ~ ..."')) as caught:
         require_usable_response(spec.response)
+    # levels of an expression would make a text of its column, with which nothing computes
+    assert ('levels={"v": [0, 1]}' in str(caught.value)) is (left == "v")
     require_usable_response(spec.response, promised=False)
     assert "count as missing" in spec.response.describe()
 

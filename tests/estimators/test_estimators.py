@@ -296,6 +296,7 @@ def test_classes_from_data_void_the_guarantee_and_every_page_says_why(tmp_path, 
     assert "holds no row" not in path.read_text()
     assert "without a look" not in str(read.origin)
     assert "drawn from the operating system" in fit.card()
+    assert "enough for" not in fit.card()
 
 
 @pytest.mark.parametrize("y", [[7] * 60, [None] * 60, pd.Series([None] * 60, dtype="str")])

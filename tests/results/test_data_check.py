@@ -260,6 +260,21 @@ def test_the_first_line_warns_of_a_fit_that_would_be_worthless(values, subset, s
     assert first.strip().replace("\n", " ") in found.as_html().replace("\n", " ")
 
 
+def test_a_class_that_a_stratum_has_not_is_named_first():
+    frame = pd.DataFrame({"y": [0, 1] * 5, "x": np.linspace(0, 1, 10), "g": list("aaaabbbbbb")})
+    known = {"bounds": {"x": (0, 1)}, "levels": {"y": [0, 1], "g": ["a", "b"]}, "by": "g"}
+    found = check("y ~ x", frame, **known)
+    assert not str(found).startswith("DO NOT FIT")
+    assert found.strata.to_numpy().tolist() == [[2, 2], [3, 3]]
+    assert [" ".join(line.split()) for line in str(found).splitlines()][-2:] == [
+        "g = a 2 2",
+        "g = b 3 3",
+    ]
+    found = check("y ~ x", frame.assign(y=lambda f: f.y * (f.g == "b")), **known)
+    assert str(found).startswith("DO NOT FIT YET: NO RECORD WITH g = a IS 1\n")
+    assert check("y ~ x", frame, **known | {"by": None}).strata.empty
+
+
 def test_persons_are_counted_by_who_records_are_of():
     frame = pd.DataFrame({"y": [0, 1] * 5, "x": np.linspace(0, 1, 10), "who": list("aaaabbbccd")})
     found = check(

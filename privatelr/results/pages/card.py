@@ -76,7 +76,7 @@ def pieces_of_fit(fit: ModelRecord) -> list[Piece]:
     document = _document_of(fit)
     return [
         Heading("Privacy card"),
-        f"{sentences.title(fit)} of {sample_of(fit)}:",
+        f"{sentences.title(fit)} of {sample_of(fit)}{sentences.of_strata(fit)}:",
         Code(fit.formula),
         Heading("What is promised, and to whom"),
         *_promise(fit, document),

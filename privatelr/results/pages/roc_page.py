@@ -86,7 +86,10 @@ def _facts(curve: PrivateRoc) -> list[tuple[str, str]]:
         fit = f"made of the same records; of its price, {made.target} bought these counts"
     else:
         fit = "made of the same records"
-    return [("Promise", price), ("Fit", fit), ("Mechanism", noise)]
+    facts = [("Promise", price), ("Fit", fit), ("Mechanism", noise)]
+    if made.target.is_private and curve.entry is None:
+        facts.append(("Ledger", "no ledger was charged"))
+    return facts
 
 
 def plot_roc(answer: PrivateRoc, *, level: float = 0.95, ax: Any = None) -> Axes:

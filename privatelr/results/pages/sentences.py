@@ -65,12 +65,17 @@ def neighbours(promise: str, n: int, relation: Neighbours = REPLACE_ONE) -> str:
     return f"{promise}; neighbours replace one of n = {n} records"
 
 
+def of_strata(fit: ModelRecord) -> str:
+    """What follows a number of records that is not of one stratum alone."""
+    return " of all strata" if fit.spec.formula.by else ""
+
+
 def promise(fit: ModelRecord) -> str:
     """The guarantee, and the releases that it covers."""
     if isinstance(fit.guarantee, NonPrivate):
         return f"{fit.guarantee}; nothing on this page is private"
     covered = f"{fit.guarantee}{fit.kind.bought(fit)}"
-    told = neighbours(covered, fit.nobs, fit.guarantee.neighbours)
+    told = neighbours(covered, fit.nobs, fit.guarantee.neighbours) + of_strata(fit)
     return "; ".join(filter(None, (told, beyond_promise(fit.spec))))
 
 
@@ -293,12 +298,12 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
         ledger = f"charged with {entry.guarantee} for {entry.label!r}{part}{times}"
         ledger += "".join(f"; {_place_of(receipt)}" for receipt in entry.receipts)
     bought = fit.kind.bought(fit) if fit.guarantee.is_private else ""
-    persons = fit.guarantee.neighbours is REPLACE_PERSON
+    persons, every = fit.guarantee.neighbours is REPLACE_PERSON, of_strata(fit)
     return [
         ("Guarantee", f"{fit.guarantee}{bought}"),
         *paid_before([fit.spec], fit.guarantee),
         ("Neighbours", fit.guarantee.neighbours.value),
-        ("Records", f"of m = {fit.nobs} persons" if persons else f"n = {fit.nobs}"),
+        ("Records", (f"of m = {fit.nobs} persons" if persons else f"n = {fit.nobs}") + every),
         *fit.kind.facts(fit, None),
         *fit.kind.details(fit),
         ("Randomness", f"{SOURCES[document['randomness']]}{by_its_word}"),

@@ -79,8 +79,7 @@ def checked(fit: ModelRecord) -> list[str]:
         "The columns, their map to the units of the data and the length of a row are what "
         "formula, bounds and levels give."
     )
-    is_private = not isinstance(fit.release.calibration.target, NonPrivate)
-    return [columns, *(fit.kind.checked(fit) if is_private else [])]
+    return [columns, *(fit.kind.checked(fit) if fit.guarantee.is_private else [])]
 
 
 def checked_noise(fit: NoisyRecord) -> list[str]:
