@@ -181,7 +181,7 @@ def lost(text):
     return gone
 
 
-def test_contributors_find_what_the_table_of_theorems_names():
+def test_contributors_find_what_the_page_names():
     assert len(list(places(CONTRIBUTING))) > 20
     assert lost(CONTRIBUTING) == []
 

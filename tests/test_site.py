@@ -203,7 +203,8 @@ NUMBERED = re.compile(r"\b(?!theory\b)[\w-]+\.md,?\s+(?:section )?\d")
 
 
 def test_only_the_page_of_theory_is_cited_by_numbers():
-    paths = [*(ROOT / "privatelr").rglob("*.py"), *(ROOT / "tests").rglob("*.py")]
+    folders = {"privatelr": "*.py", "tests": "*.py", "vignettes": "*.md", ".github": "*.md"}
+    paths = [path for name, ends in folders.items() for path in (ROOT / name).rglob(ends)]
     assert [path for path in paths if NUMBERED.search(path.read_text(encoding="utf-8"))] == []
     assert NUMBERED.search(f"scale.md {3.2}")
     assert not NUMBERED.search("theory.md 3.2")
