@@ -75,7 +75,7 @@ def _levels(text: str) -> tuple[str, list[str]]:
     levels = next(csv.reader([written], strict=True, skipinitialspace=True), None)
     if not levels:
         raise ValueError
-    return _named(name), [level.strip() for level in levels]
+    return _named(name), levels
 
 
 def _named(name: str) -> str:

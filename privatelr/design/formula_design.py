@@ -33,7 +33,7 @@ from privatelr.design.terms import (
     require_boundable,
     user_units,
 )
-from privatelr.design.type_checks import require_kinds
+from privatelr.design.type_checks import require_kinds, require_two_answers
 from privatelr.design.variables import (
     Values,
     Variable,
@@ -312,6 +312,8 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
         variables = describe_variables(batch, formula.variables, schema)
         for expression in (formula.response, *formula.factors, *formula.beside):
             require_kinds(expression, variables)
+            is_condition = expression in formula.beside
+            require_two_answers(expression, variables, is_condition=is_condition)
         planned = planned_columns(formula, variables)
     except SchemaError:  # one column is named by it, and others may be as useless
         bare = [expression.bare() for expression in formula.factors]

@@ -11,7 +11,7 @@ import numpy as np
 
 from privatelr.design.variables import level_codes, read_values, remedy, require_content
 from privatelr.errors import FormulaError, SchemaError
-from privatelr.formula import Expression, Node, constant_truth, evaluate, interval, is_truth
+from privatelr.formula import Expression, Node, evaluate, interval, is_truth
 from privatelr.sources import Batch, Tally, count
 from privatelr.types import BoolArray, FloatArray
 
@@ -70,14 +70,7 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
         raise FormulaError(f"formula: the response {expression.label!r} takes no contrast.")
     logical = expression.is_logical or (variable is not None and variable.kind == "logical")
     levels = expression.levels
-    bounds = {each: variables[each].bounds for each in expression.names}
     if logical and not levels:
-        if constant_truth(expression, bounds):
-            raise SchemaError(
-                f"response {expression.label!r}: it has the same answer for every value within "
-                "the declared bounds, so that one class is empty; compare with a number between "
-                "them."
-            )
         return Response(expression, "logical", (False, True), (False, True))
     levels = levels or (variable.levels if variable is not None else ())
     if levels and (logical or variable is not None):
@@ -96,7 +89,7 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
             'expression has no reason to; compare it with a public constant, as in "y > 3 ~ ...", '
             "and give counts of successes as one record for each trial."
         )
-    low, high = interval(expression, bounds)
+    low, high = interval(expression, {each: variables[each].bounds for each in expression.names})
     if not (math.isfinite(low) and math.isfinite(high)):
         remark = "not declared, so that numbers other than 0 and 1 count as missing"
         return Response(expression, "binary", (0, 1), (0, 1), remark=remark, declared=False)

@@ -7,11 +7,19 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from privatelr.design.variables import TYPED, remedy
 from privatelr.errors import FormulaError, SchemaError, SchemaWarning, or_meant, show
-from privatelr.formula import MEMBERSHIPS, Expression, Node, constants
+from privatelr.formula import (
+    MEMBERSHIPS,
+    Expression,
+    Node,
+    answers_within,
+    constants,
+    evaluate,
+)
 from privatelr.sources import Batch, Schema
 
 if TYPE_CHECKING:
@@ -73,6 +81,23 @@ def _require_levels(label: str, node: Node, variables: Mapping[str, Variable]) -
                     f"formula: {label!r} compares {variable.name!r} with {value!r}, which is not "
                     f"one of its levels {_listed(variable.levels)}{close}"
                 )
+
+
+def require_two_answers(
+    expression: Expression, variables: Mapping[str, Variable], *, is_condition: bool
+) -> None:
+    """Refuse what has the same answer for all declared values; a condition may always be true."""
+    (name, *others), answers = expression.names, {0, 1}
+    if expression.is_logical and not others and (levels := variables[name].levels):
+        answers = {*evaluate(expression, {name: np.array(levels, dtype=object)}).tolist()}
+    elif expression.is_logical:
+        bounds = {each: variables[each].bounds for each in expression.names}
+        answers = answers_within(expression, bounds)
+    if answers == {0} or (answers == {1} and not is_condition):
+        raise SchemaError(
+            f"formula: {expression.label!r} is {'true' if 1 in answers else 'false'} for all "
+            "values that are declared; compare with one that tells records apart."
+        )
 
 
 _MOST_NAMED = 6

@@ -3,7 +3,7 @@
 from privatelr.formula.algebra import Formula, parse_formula
 from privatelr.formula.expression import (
     Expression,
-    constant_truth,
+    answers_within,
     constants,
     evaluate,
     interval,

@@ -382,19 +382,17 @@ def _range(node: Node, bounds: Mapping[str, Interval]) -> Interval:
     return function.interval(*(_range(child, bounds) for child in node.args))
 
 
-def constant_truth(expression: Expression, bounds: Mapping[str, Interval]) -> bool:
-    """Whether a comparison has the same answer for all values within declared `bounds`."""
+def answers_within(expression: Expression, bounds: Mapping[str, Interval]) -> set[int]:
+    """Return the answers of a comparison within declared `bounds`: 0, 1, or both."""
     tree = expression.tree
     if tree.kind != "infix" or tree.name not in functions.COMPARISONS:
-        return False
+        return {0, 1}
     with np.errstate(all="ignore"):
         left, right = (_range(side, bounds) for side in tree.args)
-    if tree.name in ("==", "!="):  # equal values may lie between the ends
-        answers = {(a > b) - (a < b) for a in left for b in right}
-    else:
-        compare = functions.COMPARISONS[tree.name].value
-        answers = {bool(compare(a, b)) for a in left for b in right}
-    return len(answers) == 1
+    signs = {(a > b) - (a < b) for a in left for b in right}
+    if tree.name in ("==", "!=") and len(signs) > 1:  # equal values may lie between the ends
+        return {0, 1}
+    return {int(functions.COMPARISONS[tree.name].value(sign, 0)) for sign in signs}
 
 
 def linear(node: Node, names: Mapping[str, int]) -> FloatArray:

@@ -296,6 +296,16 @@ def test_levels_take_the_type_of_the_column(kind, tmp_path, monkeypatch, capsys)
         assert (counts["missing"], counts["undeclared"]) == (1, 1), (path, counts)
 
 
+@pytest.mark.parametrize("path", ["t.parquet", "t.csv"])
+def test_levels_with_blanks_at_their_ends_are_refused(path, tmp_path, monkeypatch, capsys):
+    """Cells of a text lose theirs, and those of other files keep them."""
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table({"y": [True, False], "x": [" a", "b"]}), "t.parquet")
+    (tmp_path / "t.csv").write_text("y,x\n1, a\n0,b\n")
+    assert cli.main(["fit", path, "y ~ x", "--levels", "y=0,1", "--levels", "x= a ,b"]) == 2
+    assert "all texts without a blank at their ends" in capsys.readouterr().err
+
+
 # -- several files -------------------------------------------------------------------------------
 
 FORMULA = "y ~ age + sex + grade + ok"

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from privatelr import PureDP
+from privatelr import GuaranteeError, PureDP
 from privatelr.privacy import ZCDP, ApproxDP, GaussianEvent, TiltEvent, to_approximate
-from privatelr.privacy.accounting import Entry, Ledger, epsilon_of
+from privatelr.privacy.accounting import Entry, Ledger, epsilon_of, filters
 from privatelr.privacy.accounting.composition_bounds import (
     composition,
     epsilon_by_losses,
@@ -239,3 +239,45 @@ def test_bounds_are_sane(entries, more, delta, random):
         assert epsilon_of(entries, 2 * delta) <= epsilon * (1 + 1e-9)
         by_guarantees = [Entry("", entry.guarantee, times=entry.times) for entry in entries]
         assert epsilon <= epsilon_of(by_guarantees, delta)
+
+
+# -- the shares of delta ---------------------------------------------------------------------------
+
+
+def share_of_conversion(rho):
+    """The share of delta at which a ledger converts: the inverse of the published conversion."""
+    rule = filters.renyi_rule(2.0, 1e-6)
+    spent, order = filters.epsilon_used(rule, charge(ZCDP(rho)), 1e-6), 1 + rule.excess
+    log_delta = (order * rho + math.log1p(-1 / order) - spent) * (order - 1) - math.log(order)
+    return math.exp(log_delta) / 1e-6
+
+
+def largest_share(before):
+    """The largest share of delta that a release of its own takes after another one."""
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        share = (low + high) / 2
+        ledger = Ledger(2.0, 1e-6, account="renyi")
+        ledger.charge(before)
+        try:
+            ledger.charge(ApproxDP(0.01, share * 1e-6))
+        except GuaranteeError:
+            high = share
+        else:
+            low = share
+    return low
+
+
+def whole_delta():
+    """Conversion, deltas beside it, and sums, which hold a price that no divergence of it does."""
+    return share_of_conversion(0.02) + largest_share(ZCDP(0.02)) + largest_share(PureDP(1.98))
+
+
+def test_the_shares_of_a_delta_add_up_to_it():
+    assert whole_delta() == pytest.approx(1, abs=1e-6)
+
+
+@pytest.mark.parametrize("kept", [0.05, 0.2])
+def test_a_share_of_delta_that_is_counted_twice_is_caught(kept, monkeypatch):
+    monkeypatch.setattr(filters, "_converted", lambda delta: (1 - 2 * kept) * delta)
+    assert abs(whole_delta() - 1) > 0.05
