@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -158,32 +158,35 @@ class _Simulated:
     releases : list of Release
     asked : list of Question
         What intervals of each answer.
-    kinds : ndarray of shape (h,)
-        How long intervals are by their kind: averaged, conservative, or none, in this order.
-    ratios : ndarray of shape (h,)
+    ratios : list of float
         Ratios of noise to signal.
+    evidence : list of NoisyMoments
     thin : list of list of int
         Positions of thin numbers.
     """
 
     releases: list[mechanisms.Release]
-    asked: list[Question]
-    kinds: IntArray
-    ratios: FloatArray
-    thin: list[list[int]]
+    asked: list[Question] = field(default_factory=list)
+    ratios: list[float] = field(default_factory=list)
+    evidence: list[inference.NoisyMoments] = field(default_factory=list)
+    thin: list[list[int]] = field(default_factory=list)
+
+    @property
+    def kinds(self) -> IntArray:
+        """How long intervals are by their kind ``(h,)``: averaged, conservative, or none."""
+        told = (_WITHHELD if one.withheld else one.mode == "conservative" for one in self.asked)
+        return np.fromiter(told, np.intp)
 
 
 @lru_cache(maxsize=1)  # the intervals of a plan and what compares them with other promises
 def _simulated(sim: Simulator) -> _Simulated:
-    releases = _releases(sim)
-    asked = [inference.answerable(release, ASKED) for release in releases]
-    kinds = [_WITHHELD if one.withheld else int(one.mode == "conservative") for one in asked]
-    ratios = [inference.quality(release).noise_to_signal for release in releases]
-    thin = [
-        inference.thin_numbers(release.scale, inference.evidence_of(release))
-        for release in releases
-    ]
-    return _Simulated(releases, asked, np.array(kinds), np.array(ratios), thin)
+    known = _Simulated(_releases(sim))
+    for release in known.releases:  # one after another, because few are kept that were read
+        known.asked.append(inference.answerable(release, ASKED))
+        known.ratios.append(inference.quality(release).noise_to_signal)
+        known.evidence.append(inference.evidence_of(release))
+        known.thin.append(inference.thin_numbers(release.scale, known.evidence[-1]))
+    return known
 
 
 def _mostly(places: Sequence[Sequence[int]]) -> tuple[int, ...]:
@@ -216,8 +219,7 @@ def _log_errors(known: _Simulated, contrasts: FloatArray) -> FloatArray:
 
     They are those at one pair of matrices of a release, near the mean of what it leaves possible.
     """
-    first = inference.evidence_of(known.releases[0])
-    read = [undivided(inference.evidence_of(release)) for release in known.releases]
+    first, read = known.evidence[0], [undivided(evidence) for evidence in known.evidence]
     targets = np.array([str(one.target) for one in known.asked])
     found = np.empty((len(read), len(contrasts)))
     least, penalty = _FLAT * first.largest_trace, read[0].penalty

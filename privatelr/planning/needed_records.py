@@ -15,6 +15,7 @@ from privatelr.inference import STANDARD_LEVEL
 from privatelr.planning import expected_intervals, forecast
 from privatelr.planning.expected_intervals import MOST_COLUMNS, TYPICAL, intervals
 from privatelr.planning.forecast import Study, at_price, price_of, rows_of, simulate
+from privatelr.progress_line import ProgressLine, somebody_watches
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -196,23 +197,17 @@ def plot_widths(study: Study, term: str | None, n: Any, eps: Any, ax: Axes | Non
     usual = {study.n if by == 1 else round(three_digits(study.n * by)): None for by in _MULTIPLES}
     sizes = _listed("n", n, list(usual), SIZES)
     prices = _listed("eps", eps, list(price * np.logspace(-1, 1, _POINTS)), PRICES)
-    axes, hollow = plot_style.axes_for("plot", (7.0, 4.5), ax), False
-    shades = plot_style.shades_of(axes)
-    look: dict[str, Any] = {"mfc": plot_style.ground_of(axes), "markersize": 5}
+    axes = plot_style.axes_for("plot", (7.0, 4.5), ax)
+    shades, line = plot_style.shades_of(axes), ProgressLine("simulating studies", 0)
     for index, size in enumerate(sizes):
-        colour, of_size = shades[index % len(shades)], with_size(study, size)
-        points = [_point(at_price(of_size, x), row) for x in prices]
-        widths = np.array([width for width, _ in points])
-        kinds = np.array([is_conservative for _, is_conservative in points])
-        (line,) = axes.plot(prices, widths, "o-", color=colour, label=f"n = {int(size):,}")
-        line.set(markersize=5, markevery=list(~kinds))
-        axes.plot(np.array(prices)[kinds], widths[kinds], "o", mec=colour, **look)
-        hollow |= bool(np.isfinite(widths[kinds]).any())
-    axes.plot(
-        price, _point(study, row)[0], "D", color=plot_style.HIGHLIGHT, zorder=4, label="the plan"
-    )
-    if hollow:
-        axes.plot([], [], "o", mec=plot_style.ink_of(axes), label="conservative", **look)
+        if somebody_watches():
+            line.draw(index / len(sizes))
+        widths = [_point(at_price(with_size(study, size), x), row) for x in prices]
+        look: dict[str, Any] = {"color": shades[index % len(shades)], "markersize": 5}
+        axes.plot(prices, widths, "o-", label=f"n = {int(size):,}", **look)
+    line.remove()
+    own = _point(study, row)
+    axes.plot(price, own, "D", color=plot_style.HIGHLIGHT, zorder=4, label="the plan")
     axes.set(xscale="log", yscale="log", xlabel="epsilon" if currency == "eps" else "rho")
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g}")  # 0.1 and 1, and not powers of ten
@@ -238,18 +233,17 @@ def _listed(name: str, given: Any, usual: list[float], ends: tuple[float, float]
     )
 
 
-def _point(study: Study, row: int) -> tuple[float, bool]:
-    """The expected length of an interval, and whether it is conservative.
+def _point(study: Study, row: int) -> float:
+    """The expected length of an interval.
 
-    The length is NaN if no noise is large enough, if too little of an effect remains, or if most
-    studies would have no interval.
+    It is NaN if no noise is large enough, if too little of an effect remains, or if most studies
+    would have no interval.
     """
     try:
         sim = simulate(study)
     except GuaranteeError:
-        return math.nan, False
+        return math.nan
     if forecast.kept_by_penalty(sim)[row] < SMALLEST_KEPT:
-        return math.nan, False
-    found = intervals(sim, [row])
-    width = float(found.width[0])  # an infinite one has no point
-    return width if math.isfinite(width) else math.nan, found.mode == "conservative"
+        return math.nan
+    width = float(intervals(sim, [row]).width[0])
+    return width if math.isfinite(width) else math.nan

@@ -214,8 +214,8 @@ class StudyPlan:
     ) -> Axes:
         """Draw the length of an interval against epsilon, with a line for each number of records.
 
-        Hollow points are conservative intervals. Nothing is drawn where less than half of an effect
-        remains under the penalty, because intervals there are short but hardly informative.
+        Nothing is drawn where less than half of an effect remains under the penalty, because
+        intervals there are short but hardly informative.
 
         Parameters
         ----------
