@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from contextlib import suppress
-from dataclasses import dataclass, field
 from difflib import get_close_matches
 from itertools import islice
 from numbers import Real
@@ -206,7 +205,6 @@ class ReaderError(SchemaError):
     """An engine, a reader or code of the user raised an error while private data were read."""
 
 
-@dataclass(frozen=True, slots=True)
 class redact_errors:  # noqa: N801
     """Replace unexpected errors within the block by a `ReaderError` that quotes no data.
 
@@ -223,8 +221,11 @@ class redact_errors:  # noqa: N801
         does a key that interrupts.
     """
 
-    what: str
-    ours: tuple[type[PrivateLRError], ...] = field(default=(PrivateLRError,), kw_only=True)
+    # not a dataclass, whose import takes longer than all others of the package's face
+    def __init__(
+        self, what: str, *, ours: tuple[type[PrivateLRError], ...] = (PrivateLRError,)
+    ) -> None:
+        self.what, self.ours = what, ours
 
     def __enter__(self) -> None:
         pass
