@@ -124,11 +124,17 @@ def run(notebook: Any) -> None:
         del notebook.cells[0]
         for number, cell in enumerate((c for c in notebook.cells if c.cell_type == "code"), 1):
             cell.execution_count = number
+            cell.outputs = [output for output in cell.outputs if not is_removed(output)]
             for output in cell.outputs:
                 if "execution_count" in output:
                     output["execution_count"] = number
                 if "image/png" in output.get("data", {}):
                     output["data"]["image/png"] = smaller(output["data"]["image/png"])
+
+
+def is_removed(output: dict[str, Any]) -> bool:
+    """Whether an output is a progress line, which is taken off the screen at its end."""
+    return output.get("name") == "stderr" and output["text"].endswith("\r")
 
 
 def smaller(picture: str) -> str:
