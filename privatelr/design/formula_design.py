@@ -33,7 +33,7 @@ from privatelr.design.terms import (
     require_boundable,
     user_units,
 )
-from privatelr.design.type_checks import require_kinds, require_two_answers
+from privatelr.design.type_checks import require_kinds, require_some_records
 from privatelr.design.variables import (
     Values,
     Variable,
@@ -312,8 +312,9 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
         variables = describe_variables(batch, formula.variables, schema)
         for expression in (formula.response, *formula.factors, *formula.beside):
             require_kinds(expression, variables)
-            is_condition = expression in formula.beside
-            require_two_answers(expression, variables, is_condition=is_condition)
+        require_some_records(formula.response, variables, {0, 1})
+        if formula.subset is not None:
+            require_some_records(formula.subset, variables, {1})
         planned = planned_columns(formula, variables)
     except SchemaError:  # one column is named by it, and others may be as useless
         bare = [expression.bare() for expression in formula.factors]

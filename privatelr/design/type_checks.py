@@ -83,17 +83,21 @@ def _require_levels(label: str, node: Node, variables: Mapping[str, Variable]) -
                 )
 
 
-def require_two_answers(
-    expression: Expression, variables: Mapping[str, Variable], *, is_condition: bool
+def require_some_records(
+    expression: Expression, variables: Mapping[str, Variable], needed: set[int]
 ) -> None:
-    """Refuse what has the same answer for all declared values; a condition may always be true."""
+    """Refuse a condition that declared values leave without an answer that is needed, 0 or 1.
+
+    A response needs both, so that no class is empty, and a subset needs records. Values that bounds
+    hold at an end count as beyond it, because narrow types round them.
+    """
     (name, *others), answers = expression.names, {0, 1}
     if expression.is_logical and not others and (levels := variables[name].levels):
         answers = {*evaluate(expression, {name: np.array(levels, dtype=object)}).tolist()}
     elif expression.is_logical:
         bounds = {each: variables[each].bounds for each in expression.names}
         answers = answers_within(expression, bounds)
-    if answers == {0} or (answers == {1} and not is_condition):
+    if not needed <= answers:
         raise SchemaError(
             f"formula: {expression.label!r} is {'true' if 1 in answers else 'false'} for all "
             "values that are declared; compare with one that tells records apart."

@@ -383,14 +383,18 @@ def _range(node: Node, bounds: Mapping[str, Interval]) -> Interval:
 
 
 def answers_within(expression: Expression, bounds: Mapping[str, Interval]) -> set[int]:
-    """Return the answers of a comparison within declared `bounds`: 0, 1, or both."""
+    """Return the answers of a comparison within declared `bounds`: 0, 1, or both.
+
+    A type with few digits may round an end of the bounds to either side, so both answers are
+    possible where the sides of the comparison touch.
+    """
     tree = expression.tree
     if tree.kind != "infix" or tree.name not in functions.COMPARISONS:
         return {0, 1}
     with np.errstate(all="ignore"):
         left, right = (_range(side, bounds) for side in tree.args)
     signs = {(a > b) - (a < b) for a in left for b in right}
-    if tree.name in ("==", "!=") and len(signs) > 1:  # equal values may lie between the ends
+    if len(signs) > 1:
         return {0, 1}
     return {int(functions.COMPARISONS[tree.name].value(sign, 0)) for sign in signs}
 

@@ -248,7 +248,7 @@ def test_numbers_of_a_response_that_are_of_no_class_are_counted():
         ([0, 1] * 3 + [9, 0, 9, 9], None, "3 OF 10 RECORDS CANNOT BE USED"),
         ([0] * 10, None, "NO RECORD IS 1"),
         ([9] * 10, None, "NO RECORD IS 0 AND NO RECORD IS 1 AND 10 OF 10 RECORDS"),
-        ([0, 1] * 5, "x > 2", "NO RECORD IS 0 AND NO RECORD IS 1"),
+        ([0, 1] * 5, "x > 0.5 & x < 0.5", "NO RECORD IS 0 AND NO RECORD IS 1"),
         ([0, 1] * 5, "x > 0.8", ""),
     ],
 )
