@@ -86,14 +86,20 @@ def evaluated(nodes: Sequence[Any], what: str, *, bar: Counted = ()) -> list[Any
     """
     import dask
 
-    scheduler_in_charge()
+    client_in_charge()
     with redact_errors(what, ours=()), Bar(*bar) if bar else nullcontext():
         values = dask.compute(*nodes)
     return list(map(require_success, values))
 
 
-def scheduler_in_charge() -> Any:
-    """Return what computes; raises `SchemaError` if it is not there, which tells of no record."""
+def client_in_charge() -> Any:
+    """Return the client of the cluster in charge, or None if this process computes.
+
+    Raises
+    ------
+    SchemaError
+        If the scheduler is not there, which tells of no record.
+    """
     import dask
 
     with suppress(RuntimeError, TypeError, ValueError):  # no client is connected, or a wrong name
@@ -124,7 +130,7 @@ def memory_for_rows() -> float:
                 f"privatelr.memory={show(asked)}: Dask's setting takes a number of bytes such as "
                 '"4GiB".'
             ) from None
-    client = scheduler_in_charge()
+    client = client_in_charge()
     if hasattr(client, "run_on_scheduler"):
         with redact_errors("the memory of the cluster is not known", ours=()):
             return _SHARE * float(client.run_on_scheduler(_of_workers))

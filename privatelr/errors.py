@@ -221,7 +221,7 @@ class redact_errors:  # noqa: N801
         does a key that interrupts.
     """
 
-    # not a dataclass, whose import takes longer than all others of the package's face
+    # written out, because importing dataclasses would slow `import privatelr` down
     def __init__(
         self, what: str, *, ours: tuple[type[PrivateLRError], ...] = (PrivateLRError,)
     ) -> None:

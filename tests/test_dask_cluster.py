@@ -94,7 +94,7 @@ def test_errors_of_other_peoples_tasks_quote_nothing(on, memory, error):
 
 @pytest.mark.parametrize("scheduler", ["nosuch", "closed"])
 def test_a_scheduler_that_is_not_there_is_refused_unpaid(scheduler):
-    """It is no fact about the data, as an error of a reader may be."""
+    """It tells of no record, and an error of a reader may."""
     charged = Ledger(1.0)
     with local_cluster(1, processes=False) as (_, client):
         client.close()

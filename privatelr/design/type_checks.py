@@ -88,13 +88,14 @@ def require_some_records(
 ) -> None:
     """Refuse a condition that declared values leave without an answer that is needed, 0 or 1.
 
-    A response needs both, so that no class is empty, and a subset needs records. Values that bounds
-    hold at an end count as beyond it, because narrow types round them.
+    A response needs both, so that no class is empty, and a subset needs records.
     """
-    (name, *others), answers = expression.names, {0, 1}
-    if expression.is_logical and not others and (levels := variables[name].levels):
+    if not expression.is_logical:
+        return
+    name, *others = expression.names
+    if not others and (levels := variables[name].levels):
         answers = {*evaluate(expression, {name: np.array(levels, dtype=object)}).tolist()}
-    elif expression.is_logical:
+    else:
         bounds = {each: variables[each].bounds for each in expression.names}
         answers = answers_within(expression, bounds)
     if not needed <= answers:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -96,25 +96,28 @@ def intervals(sim: Simulator, rows: Sequence[int], share: float = TYPICAL) -> In
     rows
         Positions of the coefficients.
     """
-    known, contrasts = _simulated(sim), sim.units[list(rows)]
-    asked, kinds = known.asked, known.kinds
+    simulated, contrasts = _simulated(sim), sim.units[list(rows)]
+    kinds = np.array([one.kind for one in simulated])
     kind = min(kind for kind in {*kinds.tolist()} if (kinds <= kind).mean() >= share)
     having = np.flatnonzero(kinds == kind)
     rank = (share - float((kinds < kind).mean())) / float((kinds == kind).mean())
+    targets = Counter(str(simulated[at].question.target) for at in having)
+    ratios = [one.noise_to_signal for one in simulated]
     facts: dict[str, Any] = {
-        "mode": asked[having[0]].mode,
-        "target": Counter(str(asked[at].target) for at in having).most_common(1)[0][0],
+        "mode": simulated[having[0]].question.mode,
+        "target": targets.most_common(1)[0][0],
         "sturdy": float((kinds == 0).mean()),
-        "noise_to_signal": math.exp(np.median(np.log(np.maximum(known.ratios, _SMALLEST)))),
-        "thin": _mostly(known.thin),
+        "noise_to_signal": math.exp(np.median(np.log(np.maximum(ratios, _SMALLEST)))),
+        "thin": _mostly([one.thin for one in simulated]),
     }
     if kind == _WITHHELD:
         return Intervals(width=np.full(len(contrasts), np.inf), widest=np.inf, **facts)
-    near = _log_errors(known, contrasts)[having]
+    near = _log_errors(simulated, contrasts)[having]
     order = np.argsort(near.mean(axis=1), kind="stable")
     places = order[_spread_evenly(_FEW, len(order))]
-    found = [inference.infer(known.releases[at], contrasts, asked[at]) for at in having[places]]
-    each = np.log([np.maximum(one.upper - one.lower, _SMALLEST) for one in found])
+    few = [simulated[at] for at in having[places]]
+    answers = [inference.infer(one.release, contrasts, one.question) for one in few]
+    each = np.log([np.maximum(one.upper - one.lower, _SMALLEST) for one in answers])
     slope = _slope(near[places], each)
     lengths = (slope * near[:, None] + each - slope * near[places]).reshape(-1, len(contrasts))
     return Intervals(
@@ -133,9 +136,9 @@ def typical_errors(sim: Simulator, rows: Sequence[int]) -> FloatArray:
     """The median standard errors ``(m,)`` that fits report; infinite if most have none."""
     if not has_intervals(sim):
         return np.full(len(rows), np.inf)
-    known = _simulated(sim)
-    near = np.exp(_log_errors(known, sim.units[list(rows)]))
-    near[known.kinds == _WITHHELD] = np.inf
+    simulated = _simulated(sim)
+    near = np.exp(_log_errors(simulated, sim.units[list(rows)]))
+    near[[one.kind == _WITHHELD for one in simulated]] = np.inf
     return np.asarray(np.median(near, axis=0))
 
 
@@ -150,43 +153,47 @@ def pessimistic(sim: Simulator, usual: Intervals) -> Intervals:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Simulated:
-    """Simulated releases, and what was read from each.
+class _SimulatedRelease:
+    """A simulated release, and what was read from it.
 
     Attributes
     ----------
-    releases : list of Release
-    asked : list of Question
-        What intervals of each answer.
-    ratios : list of float
-        Ratios of noise to signal.
-    evidence : list of NoisyMoments
-    thin : list of list of int
+    release : Release
+    evidence : NoisyMoments
+    question : Question
+        What its intervals answer.
+    noise_to_signal : float
+    thin : list of int
         Positions of thin numbers.
     """
 
-    releases: list[mechanisms.Release]
-    asked: list[Question] = field(default_factory=list)
-    ratios: list[float] = field(default_factory=list)
-    evidence: list[inference.NoisyMoments] = field(default_factory=list)
-    thin: list[list[int]] = field(default_factory=list)
+    release: mechanisms.Release
+    evidence: inference.NoisyMoments
+    question: Question
+    noise_to_signal: float
+    thin: list[int]
 
     @property
-    def kinds(self) -> IntArray:
-        """How long intervals are by their kind ``(h,)``: averaged, conservative, or none."""
-        told = (_WITHHELD if one.withheld else one.mode == "conservative" for one in self.asked)
-        return np.fromiter(told, np.intp)
+    def kind(self) -> int:
+        """How long its intervals are: averaged, conservative, or none, in this order."""
+        return _WITHHELD if self.question.withheld else int(self.question.mode == "conservative")
+
+
+def _read(release: mechanisms.Release) -> _SimulatedRelease:
+    """Ask all of a release at once, because evidence is kept of a few releases only."""
+    evidence = inference.evidence_of(release)
+    return _SimulatedRelease(
+        release,
+        evidence,
+        inference.answerable(release, ASKED),
+        inference.quality(release).noise_to_signal,
+        inference.thin_numbers(release.scale, evidence),
+    )
 
 
 @lru_cache(maxsize=1)  # the intervals of a plan and what compares them with other promises
-def _simulated(sim: Simulator) -> _Simulated:
-    known = _Simulated(_releases(sim))
-    for release in known.releases:  # one after another, because few are kept that were read
-        known.asked.append(inference.answerable(release, ASKED))
-        known.ratios.append(inference.quality(release).noise_to_signal)
-        known.evidence.append(inference.evidence_of(release))
-        known.thin.append(inference.thin_numbers(release.scale, known.evidence[-1]))
-    return known
+def _simulated(sim: Simulator) -> tuple[_SimulatedRelease, ...]:
+    return tuple(map(_read, _releases(sim)))
 
 
 def _mostly(places: Sequence[Sequence[int]]) -> tuple[int, ...]:
@@ -197,7 +204,7 @@ def _mostly(places: Sequence[Sequence[int]]) -> tuple[int, ...]:
 
 def nonconservative_share(sim: Simulator) -> float:
     """The share of simulated releases that have intervals, and not conservative ones."""
-    return float(np.mean(_simulated(sim).kinds == 0))
+    return float(np.mean([one.kind == 0 for one in _simulated(sim)]))
 
 
 def _spread_evenly(count: int, of: int) -> IntArray:
@@ -214,13 +221,14 @@ def _slope(near: FloatArray, each: FloatArray) -> float:
     return float(np.clip((off * (each - each.mean(axis=0))).sum() / square, *_SLOPES))
 
 
-def _log_errors(known: _Simulated, contrasts: FloatArray) -> FloatArray:
+def _log_errors(simulated: Sequence[_SimulatedRelease], contrasts: FloatArray) -> FloatArray:
     """Log standard errors ``(h, m)`` of h releases of one calibration, each of its own target.
 
     They are those at one pair of matrices of a release, near the mean of what it leaves possible.
     """
-    first, read = known.evidence[0], [undivided(evidence) for evidence in known.evidence]
-    targets = np.array([str(one.target) for one in known.asked])
+    first = simulated[0].evidence
+    read = [undivided(one.evidence) for one in simulated]
+    targets = np.array([str(one.question.target) for one in simulated])
     found = np.empty((len(read), len(contrasts)))
     least, penalty = _FLAT * first.largest_trace, read[0].penalty
     bare = np.array([one.curvature for one in read]) - penalty

@@ -198,7 +198,8 @@ def plot_widths(study: Study, term: str | None, n: Any, eps: Any, ax: Axes | Non
     sizes = _listed("n", n, list(usual), SIZES)
     prices = _listed("eps", eps, list(price * np.logspace(-1, 1, _POINTS)), PRICES)
     axes = plot_style.axes_for("plot", (7.0, 4.5), ax)
-    shades, line = plot_style.shades_of(axes), ProgressLine("simulating studies", 0)
+    shades = plot_style.shades_of(axes)
+    line = ProgressLine("simulating studies", 0)
     for index, size in enumerate(sizes):
         if somebody_watches():
             line.draw(index / len(sizes))

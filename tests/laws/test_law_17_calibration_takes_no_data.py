@@ -45,7 +45,7 @@ RELEASES = {
         "_slots",
     ),
     *("cells_of", "counts_in", "counts_of_shares", "filled_up", "release_histogram"),
-    *("count_scores", "score_counts", "matrix_units", "_units_of"),
+    *("count_scores", "score_counts", "matrix_units"),
 }
 """Functions of stages that see rows or what was released; all others calibrate."""
 DATA_TYPES = ("Rows", "Array", "DataFrame", "Series", "Design", "Any")

@@ -269,7 +269,7 @@ def largest_share(before):
 
 
 def whole_delta():
-    """Conversion, deltas beside it, and sums, which hold a price that no divergence of it does."""
+    """The shares of conversion, of deltas next to it, and of sums."""
     return share_of_conversion(0.02) + largest_share(ZCDP(0.02)) + largest_share(PureDP(1.98))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -27,7 +27,7 @@ from privatelr.mechanisms.perturbation import Moments, Release, release_moments
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, LENGTHS, SCALE, Request
 from privatelr.mechanisms.stages.histogram import ScoreScale
-from privatelr.mechanisms.stages.scale import ScaleFacts, ScaleRelease, scale_map
+from privatelr.mechanisms.stages.scale import ScaleFacts, scale_map
 from privatelr.mechanisms.stages.stage import Calibrations, Part, Stage
 from privatelr.privacy import ZCDP, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.noise import LAWS, Draw, GaussianNoise, NoiseLaw, NoNoise
@@ -236,18 +236,11 @@ def matrix_units(release: Release, calibration: MomentsCalibration) -> FloatArra
     """
     if calibration.typical is None or release.scale is None or release.length is None:
         return None
-    problem = release.calibration.problem
-    return _units_of(release.scale, release.length, problem.radius, problem.d, calibration.typical)
-
-
-@lru_cache(maxsize=16)  # simulated releases of one plan have one scale
-def _units_of(
-    scale: ScaleRelease, length: float, radius: float, d: int, typical: float
-) -> FloatArray:
-    """See `matrix_units`."""
-    whole = scale_map(scale)[1] / scale_map(scale, length)[1]
+    d, radius = release.calibration.problem.d, release.calibration.problem.radius
+    whole = scale_map(release.scale)[1] / scale_map(release.scale, release.length)[1]
     units = np.concatenate([np.ones(d - len(whole)), whole])
-    return units * max(1.0, math.sqrt(_CLIP) * typical / (float(units.max()) * radius))
+    longest = float(units.max()) * radius
+    return np.asarray(units * max(1.0, math.sqrt(_CLIP) * calibration.typical / longest))
 
 
 class MatrixStage(Stage[MomentsCalibration]):

@@ -13,6 +13,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -549,6 +550,7 @@ def variance_sd(calibration: ScaleCalibration, mean: FloatArray | float = 0.0) -
     return found
 
 
+@lru_cache(maxsize=32)  # all simulated releases of a plan have one scale
 def scale_map(release: ScaleRelease, length: float | None = None) -> tuple[FloatArray, FloatArray]:
     """Return centre m and factor A of each covariate ``(p,)``: ``z = A (x - m)``.
 

@@ -298,12 +298,13 @@ def facts_of_card(fit: ModelRecord, document: dict[str, Any]) -> Facts:
         ledger = f"charged with {entry.guarantee} for {entry.label!r}{part}{times}"
         ledger += "".join(f"; {_place_of(receipt)}" for receipt in entry.receipts)
     bought = fit.kind.bought(fit) if fit.guarantee.is_private else ""
-    persons, every = fit.guarantee.neighbours is REPLACE_PERSON, of_strata(fit)
+    persons = fit.guarantee.neighbours is REPLACE_PERSON
+    records = f"of m = {fit.nobs} persons" if persons else f"n = {fit.nobs}"
     return [
         ("Guarantee", f"{fit.guarantee}{bought}"),
         *paid_before([fit.spec], fit.guarantee),
         ("Neighbours", fit.guarantee.neighbours.value),
-        ("Records", (f"of m = {fit.nobs} persons" if persons else f"n = {fit.nobs}") + every),
+        ("Records", records + of_strata(fit)),
         *fit.kind.facts(fit, None),
         *fit.kind.details(fit),
         ("Randomness", f"{SOURCES[document['randomness']]}{by_its_word}"),
