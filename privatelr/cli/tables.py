@@ -323,9 +323,7 @@ class ArrowTable:
             self._source = as_stream(paths[0] if isdir(paths[0]) else paths)
         except SchemaError as error:
             raise InputError(f"{shown}: {str(error).removeprefix('data: ')}") from None
-        self.names = _names_of(self._source.schema.names, shown)
-        if not self.names:
-            raise InputError(f"{shown}: there is no Parquet file with a column.")
+        self.names = _names_of(self._source.typed.names, shown)
         self.types = {name: undressed(self._source.schema.field(name).type) for name in self.names}
 
     def read(

@@ -337,10 +337,15 @@ def from_foreign(data: Any) -> pd.DataFrame:
 
 
 def of_table(table: Any) -> pd.DataFrame:
-    """Convert a table of pyarrow to pandas, as `from_foreign`."""
-    columns = dict(zip(table.column_names, map(_of_arrow, table.columns), strict=True))
+    """Convert a table of pyarrow to pandas, as `from_foreign`, without the row labels of pandas.
+
+    They are not columns of a frame that pandas stored, so its file has the same model.
+    """
+    labels = (table.schema.pandas_metadata or {}).get("index_columns", ())
+    names = [name for name in table.column_names if name not in labels]
+    columns = {name: _of_arrow(table.column(name)) for name in names}
     frame = pd.DataFrame(columns, copy=False, index=pd.RangeIndex(len(table)))
-    note_dictionaries(frame, {one.name: one.type for one in table.schema})
+    note_dictionaries(frame, {name: table.field(name).type for name in columns})
     return frame
 
 

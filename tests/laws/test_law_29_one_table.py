@@ -2,7 +2,8 @@
 
 The same columns enter ``y ~ .``, or the same refusal does. Columns without a name of their own are
 not in the dot: R's row numbers in a text, or row labels that pandas stored in Arrow. DuckDB gives
-such a column a name, C0 or column0, and is not asked about it.
+such a column a name, C0 or column0, and is not asked about it. Labels that have a name are not
+columns either where a file or a table of Arrow says that they are labels.
 """
 
 import json
@@ -18,6 +19,7 @@ dask = pytest.importorskip("dask.dataframe", reason="needs the extra [dask]")
 duckdb = pytest.importorskip("duckdb", reason="needs DuckDB")
 pa = pytest.importorskip("pyarrow", reason="needs the extra [parquet]")
 pl = pytest.importorskip("polars", reason="needs polars")
+ds = pytest.importorskip("pyarrow.dataset", reason="needs the extra [parquet]")
 csv = pytest.importorskip("pyarrow.csv", reason="needs the extra [parquet]")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the extra [parquet]")
 
@@ -99,20 +101,45 @@ def test_the_same_columns_enter_by_every_door(kind, tmp_path, capsys):
     assert found == dict.fromkeys(found, right)
 
 
-@pytest.mark.parametrize("name", [None, "id"])
-def test_row_labels_of_pandas_are_those_of_its_file(name, tmp_path, capsys):
-    """A label with a name is a column of the file, and in pandas once it is one there."""
-    path = tmp_path / "t.parquet"
-    labels = pd.Index([f"r{i}" for i in range(N)] if name is None else np.arange(N), name=name)
+@pytest.mark.parametrize("name", [None, "id", ("id", "visit")])
+def test_row_labels_of_pandas_are_not_columns_of_its_file(name, tmp_path, capsys):
+    """Polars and DuckDB do not tell that a column was a label with a name, and show it as one."""
+    labels = pd.Index([f"r{i}" for i in range(N)], name=name)
+    if isinstance(name, tuple):
+        labels = pd.MultiIndex.from_arrays([np.arange(N)] * 2, names=name)
     frame = pd.DataFrame({"u": U, "y": Y}, index=labels)
+    path, folder, table = tmp_path / "t.parquet", tmp_path / "some", pa.Table.from_pandas(frame)
     frame.to_parquet(path)
-    shown = frame if name is None else frame.reset_index()
-    right = ["u"] if name is None else ["id", "u"]
-    bounds = {name: BOUNDS[name] for name in (*right, "y")}
-    assert sorted(told(lambda: shown, bounds)) == right
-    for read in (lambda: str(path), lambda: pl.read_parquet(path), lambda: pq.read_table(path)):
-        assert sorted(told(read, bounds)) == right
-    assert sorted(by_command(path, bounds, capsys)) == right
+    folder.mkdir()
+    frame.to_feather(folder / "1.feather") if name is None else frame.to_parquet(folder / "1.pq")
+    bounds = {"u": (0, 1), "y": (0, 1)}
+    doors = {
+        "pandas": lambda: frame,
+        "pandas of the file": lambda: pd.read_parquet(path),
+        "pandas of Arrow": lambda: pd.read_parquet(path, dtype_backend="pyarrow"),
+        "pyarrow": lambda: pq.read_table(path),
+        "pyarrow of pandas": lambda: table,
+        "dataset": lambda: ds.dataset(path),
+        "reader": lambda: table.to_reader,
+        "path": lambda: path,
+        "folder": lambda: folder,
+        "polars of pandas": lambda: pl.from_pandas(frame),
+    }
+    if not isinstance(name, tuple):
+        doors["Dask"] = lambda: dask.from_pandas(frame, 2, sort=False)
+    for door, read in doors.items():
+        assert told(read, bounds) == ["u"], door
+    assert by_command(path, bounds, capsys) == by_command(folder, bounds, capsys) == ["u"]
+    if name == "id":
+        asked = [refused(read, bounds | {"id": (0, N)}) for read in doors.values()]
+        assert len({*asked}) == 1
+        assert "the column 'id', which the data does not have" in asked[0]
+
+
+def refused(read, bounds):
+    with pytest.raises(FormulaError) as error:
+        dplr("y ~ u + id", read(), eps=0, bounds=bounds)
+    return str(error.value)
 
 
 @pytest.mark.parametrize("declared", [{}, {"bounds": (1, 3)}, {"levels": [1, 2, 3]}])
