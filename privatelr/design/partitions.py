@@ -53,8 +53,6 @@ _PLACES = {
     "cut": ("breaks", "labels", "include.lowest", "right"),
 }
 """Arguments after the number, in the order of R, and of formulaic for `cr`, which R has not."""
-_BS_OF_FORMULAIC = (*_PLACES["bs"][:4], "lower_bound", "upper_bound", "extrapolation")
-"""Those of formulaic's `bs`, whose boundary is two arguments."""
 _NOTHING = {"NULL", "None"}
 _USUAL = {"intercept": False, "include_intercept": False}
 """Keywords that are taken if they ask for what is done anyway."""
@@ -231,18 +229,12 @@ def plan_partition(expression: Expression, ends: Interval) -> Partition:
 def _arguments_by_name(call: Node) -> tuple[dict[str, Node], bool]:
     """Return the arguments after the number by their names, and whether there are more of them.
 
-    As in R, arguments without a name take the places that those with a name leave. A boundary in
-    two numbers is that of formulaic's `bs`.
+    As in R, arguments without a name take the places that those with a name leave.
     """
-    places = _PLACES[call.name]
-    more = call.args[len(places) :]  # the boundary, and what follows it
-    if call.name == "bs" and len(more) > 1 and more[0].kind in ("constant", "prefix"):
-        places = _BS_OF_FORMULAIC
-    free = [name for name in places if name not in call.keywords]
-    listed = dict(zip(free, call.args[1:], strict=False))
-    given = {**listed, **call.keywords}
-    nothing = {name for name, node in given.items() if node.name in _NOTHING}
-    return {k: v for k, v in given.items() if k not in nothing}, len(call.args) > 1 + len(free)
+    free = [name for name in _PLACES[call.name] if name not in call.keywords]
+    given = {**dict(zip(free, call.args[1:], strict=False)), **call.keywords}
+    kept = {name: node for name, node in given.items() if node.name not in _NOTHING}
+    return kept, len(call.args) > 1 + len(free)
 
 
 def _clips(node: Node | None, label: str) -> bool:

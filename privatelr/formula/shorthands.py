@@ -82,9 +82,6 @@ def _raw_powers(call: Sequence[Token]) -> str | None:
         node = parse(call)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
-    start, named = 2, dict(node.keywords)
-    if "x" in named and call[2] == Token("name", "x"):  # the name of the first argument in R
-        start, node = 4, node._replace(args=(named.pop("x"), *node.args), keywords=named)
     given = {**dict(zip(("degree",), node.args[1:], strict=False)), **node.keywords}
     degree, raw = (given.pop(name, None) for name in ("degree", "raw"))
     is_raw = (
@@ -114,8 +111,8 @@ def _raw_powers(call: Sequence[Token]) -> str | None:
         if depth == 1 and token.is_operator(","):
             end = place
             break
-    base = spell(call[start:end])
-    whole = f"({base})" if len(call[start:end]) > 1 else base
+    base = spell(call[2:end])
+    whole = f"({base})" if end > 3 else base
     return f"({' + '.join([f'I({base})', *(f'I({whole}^{k})' for k in range(2, highest + 1))])})"
 
 
