@@ -137,12 +137,6 @@ def _plan_number(
     return factor
 
 
-def reach_of(parts: Sequence[Factor]) -> float:
-    """Return the largest size of the sum of these parts, by their ranges."""
-    ends = [part.interval for part in parts]
-    return max(-sum(low for low, _ in ends), sum(high for _, high in ends), 0.0)
-
-
 def read_offset(parts: Sequence[Factor], values: Values, n: int) -> tuple[FloatArray, BoolArray]:
     """Return the offset ``(n,)``, and the rows in which it is a number.
 

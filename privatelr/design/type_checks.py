@@ -27,16 +27,14 @@ if TYPE_CHECKING:
     from privatelr.design.variables import Variable
 
 
-def require_kinds(expression: Expression, variables: Mapping[str, Variable]) -> None:
+def require_kinds(
+    label: str, node: Node, variables: Mapping[str, Variable], *, allowed: bool = True
+) -> None:
     """Refuse arithmetic on categories, and comparisons that no declared level can meet.
 
     Columns of categories or strings may stand alone, be coded as a factor, or be compared for
-    equality with constants.
+    equality with constants: there they are `allowed`.
     """
-    _visit(expression.label, expression.tree, variables, True)
-
-
-def _visit(label: str, node: Node, variables: Mapping[str, Variable], allowed: bool) -> None:
     variable = variables.get(node.name) if node.kind == "column" else None
     if variable is not None and variable.is_textual and not allowed:
         if variable.kind == "text" and variable.content == "anything":
@@ -50,7 +48,7 @@ def _visit(label: str, node: Node, variables: Mapping[str, Variable], allowed: b
         )
     is_equality = node.kind == "infix" and node.name in ("==", "!=", *MEMBERSHIPS)
     for child in node.args:
-        _visit(label, child, variables, is_equality)
+        require_kinds(label, child, variables, allowed=is_equality)
     if is_equality:
         _require_levels(label, node, variables)
 

@@ -10,11 +10,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 
-from privatelr.errors import SchemaError
 from privatelr.numerics.rows.dense_rows import DenseRows
 from privatelr.numerics.rows.partition_work import Held, require_first
 from privatelr.types import Block, FloatArray, IntArray, Kernel, Rows
@@ -32,10 +31,6 @@ class RowFacts:
     radius: float
     blocks: tuple[Block, ...]
     offset_bound: float
-
-    def fold(self, kernel: Kernel) -> NoReturn:
-        """Refuse: a kernel sees blocks, and no more of the rows than these facts."""
-        raise SchemaError("rows: a kernel may not fold the rows that it is folded over.")
 
 
 def no_sums(*block: Any) -> tuple[Any, ...]:

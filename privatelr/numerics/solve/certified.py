@@ -400,9 +400,12 @@ class ExactObjective:
 
 
 class Derivatives(NamedTuple):
-    """How an objective of another form than that of one margin is enclosed, and its Hessian."""
+    """What rows add to an objective of another form than that of one margin.
 
-    enclose: Callable[[ExactObjective, list[flint.arb]], BallPoint]
+    The first returns enclosures of their sum and of its gradient at a point, the second a Hessian.
+    """
+
+    sums: Callable[[ExactObjective, list[flint.arb]], tuple[flint.arb, flint.arb_mat]]
     hessian: Callable[[ExactObjective, list[flint.arb]], flint.arb_mat]
 
 
@@ -491,14 +494,13 @@ def _weighted(
 
 def enclose(objective: ExactObjective, w: list[flint.arb]) -> BallPoint:
     """Enclose F and its gradient at w, in one pass over the rows."""
-    if objective.derivatives is not None:
-        return objective.derivatives.enclose(objective, w)
 
     def kernel(signed: flint.arb_mat, losses: Any) -> tuple[flint.arb, flint.arb_mat]:
         slopes = flint.arb_mat(1, len(losses), [slope for _, slope, _ in losses])
         return sum((value for value, _, _ in losses), flint.arb(0)), slopes * signed
 
-    total, slopes = _folded(objective, w, kernel)
+    other = objective.derivatives
+    total, slopes = other.sums(objective, w) if other else _folded(objective, w, kernel)
     penalty, tilt = objective.penalty, objective.tilt
     terms = zip(slopes.entries(), w, tilt, strict=True)
     gradient = [slope + penalty * entry + b for slope, entry, b in terms]
@@ -512,15 +514,14 @@ def enclose(objective: ExactObjective, w: list[flint.arb]) -> BallPoint:
 
 def hessian(objective: ExactObjective, w: list[flint.arb]) -> flint.arb_mat:
     """Return a second derivative ``(d, d)`` at w; at kinks one of several. One pass over rows."""
-    if objective.derivatives is not None:
-        return objective.derivatives.hessian(objective, w)
 
     def kernel(signed: flint.arb_mat, losses: Any) -> tuple[flint.arb_mat]:
         pairs = zip(losses, signed.tolist(), strict=True)
         weighted = [[curvature.mid() * entry for entry in row] for (*_, curvature), row in pairs]
         return (signed.transpose() * flint.arb_mat(weighted),)
 
-    matrix: flint.arb_mat = _folded(objective, w, kernel)[0]
+    other = objective.derivatives
+    matrix = other.hessian(objective, w) if other else _folded(objective, w, kernel)[0]
     for j in range(len(w)):
         matrix[j, j] += objective.penalty
     return matrix if objective.stiff is None else matrix + objective.stiff
