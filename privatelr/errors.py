@@ -251,14 +251,14 @@ def show(value: Any) -> str:
 
     A column that was passed by mistake is private and must not be printed.
     """
-    if value is None or isinstance(value, bool | int | float | str):
+    plain = bool | int | float | str | None
+    if isinstance(value, plain):
         text = repr(value)
         return text if len(text) <= 60 else f"{text[:57]}..."
-    if isinstance(value, tuple | list) and len(value) <= 8:
-        plain = all(v is None or isinstance(v, bool | int | float | str) for v in value)
-        if plain:
-            opening, closing = "()" if isinstance(value, tuple) else "[]"
-            return f"{opening}{', '.join(show(v) for v in value)}{closing}"
+    is_short = isinstance(value, tuple | list) and len(value) <= 8
+    if is_short and all(isinstance(one, plain) for one in value):
+        opening, closing = "()" if isinstance(value, tuple) else "[]"
+        return f"{opening}{', '.join(map(show, value))}{closing}"
     return f"<{type(value).__name__}>"
 
 

@@ -71,10 +71,9 @@ class DaskTable:
     def of_persons(self, person: Person) -> DaskTable:
         """The same table by persons, whom the index tells apart; raises `ArgumentError`."""
         frame = self.collections[0]
-        is_frame = len(self.collections) == 1 and getattr(frame, "ndim", 1) == 2
-        index = (
-            of_dask.empty(frame).index if is_frame and not of_dask.is_array(frame) else pd.Index([])
-        )
+        is_table = len(self.collections) == 1 and getattr(frame, "ndim", 1) == 2
+        is_frame = is_table and not of_dask.is_array(frame)
+        index = of_dask.empty(frame).index if is_frame else pd.Index([])
         require_sections(index, getattr(frame, "divisions", ()), person)
         return replace(self, person=person)
 
@@ -132,7 +131,7 @@ class DaskTable:
         if len(self.collections) == 1:
             return of_dask.partitions(of_dask.chosen(self.collections[0], names))
         both = zip(*map(of_dask.partitions, self.collections), strict=True)
-        return [delayed(_pair, pure=False)(y, x) for y, x in both]
+        return [delayed(tuple, pure=False)(pair) for pair in both]
 
     def over(self, names: Sequence[str], function: Callable[[Batch], Any]) -> list[Any]:
         """Apply a function to the rows of each partition, and return its results in order.
@@ -217,18 +216,13 @@ def _batch_of(part: Any) -> Batch:
     return dispatch(y, x, None)[1]
 
 
-def _pair(y: Any, x: Any) -> tuple[Any, Any]:
-    return y, x
-
-
 def _aligned(given: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the collections of y and X, divided into the same partitions."""
     if len(given) < 2:
         return given
     y, x = given
-    if (
-        of_dask.is_array(y) and of_dask.is_array(x) and y.shape[0] == x.shape[0]
-    ):  # unknown lengths are NaN, which is not equal to itself
+    # unknown lengths are NaN, which is not equal to itself
+    if of_dask.is_array(y) and of_dask.is_array(x) and y.shape[0] == x.shape[0]:
         y = y.rechunk({0: x.chunks[0]})
     parts = [data.numblocks[0] if of_dask.is_array(data) else data.npartitions for data in (y, x)]
     if parts[0] != parts[1]:

@@ -128,10 +128,8 @@ def _precisions(spec: RowSpec) -> tuple[FloatArray, FloatArray]:
     it would count W times as much beside them as beside the weights that the user gave. Records of
     persons count 1 / k or less, by `records_per_person`, and so does the prior.
     """
-    prior, place = (
-        cast("Prior", spec.prior),
-        {name: index for index, name in enumerate(spec.columns.names)},
-    )
+    prior = cast("Prior", spec.prior)
+    place = {name: index for index, name in enumerate(spec.columns.names)}
     units = spec.user_map()[np.array([place[name] for name in prior.sds], dtype=np.intp)]
     rows = np.asarray(units.toarray() if sparse.issparse(units) else units)
     lengths = np.linalg.norm(rows, axis=1)

@@ -76,7 +76,12 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
     if levels and (logical or variable is not None):
         if variable is not None:
             require_content(variable.name, variable.content, levels)
-        return Response(expression, "factor", _classes(expression.label, levels), levels)
+        if len(levels) < 2:
+            raise SchemaError(
+                f"response {expression.label!r}: a response takes two or more levels."
+            )
+        positive = levels[1] if len(levels) == 2 else f"not {levels[0]}"
+        return Response(expression, "factor", (levels[0], positive), levels)
     if expression.is_coded or (variable is not None and variable.kind == "text"):
         missing = None if variable is None else remedy(variable, "first, second", "0, 1")
         raise SchemaError(
@@ -198,12 +203,6 @@ def _keeps_zero_and_one(node: Node) -> bool:
         case Node("call", "I" | "as.numeric" | "as.integer" | "round", (inner,)):
             return _keeps_zero_and_one(inner)
     return node.kind == "column" or is_truth(node)
-
-
-def _classes(name: str, levels: tuple[Any, ...]) -> tuple[Any, Any]:
-    if len(levels) < 2:
-        raise SchemaError(f"response {name!r}: a response takes two or more levels.")
-    return (levels[0], levels[1] if len(levels) == 2 else f"not {levels[0]}")
 
 
 def labels(

@@ -167,13 +167,11 @@ def _read(text: str, columns: tuple[str, ...]) -> Formula:
     if not response.names:
         raise FormulaError(f"formula {text!r}: the response {response.label!r} reads no column.")
     _require_columns(response, known)
+    taken = {*response.names}
     # a dot stands for covariates, of which weights, persons and strata are none
-    apart = {
-        name for weight in _taken_apart(right, "weights", _expression)[1] for name in weight.names
-    }
-    apart |= {person.column for person in _taken_apart(right, "person", read_person)[1]}
-    apart |= {by.column for by in _taken_apart(right, "by", read_by)[1]}
-    taken = {*response.names, *apart}
+    for function in ("weights", "person", "by"):
+        for found in _taken_apart(right, function, _COUNTING[function])[1]:
+            taken.update(found.names if isinstance(found, Expression) else (found.column,))
     right = expand_dot(right, [name for name in columns if name not in taken])
     right = expand_powers(right)
     text = f"{spell(left)} ~ {spell(right)}"

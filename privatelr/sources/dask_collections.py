@@ -164,19 +164,18 @@ def over_partitions(function: Callable[[Any], Any], data: Any, names: Sequence[s
     if isinstance(said, pd.DataFrame):
         frame = dd.from_dask_array(data, columns=as_batch(typed).names)
         return frame.map_partitions(_Told(function), meta=said, align_dataframes=False)
-    told, values = _Told(function, np.asarray), said.to_numpy()
+    told, values = _Told(lambda part: np.asarray(function(part))), said.to_numpy()
     return data.map_blocks(told, name=told.name, drop_axis=1, meta=values, dtype=values.dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Told:
-    """A function of a partition and of its result, under a random name.
+    """A function of a partition, under a random name.
 
     Dask would otherwise derive the name of its tasks from the content of the function.
     """
 
     function: Callable[[Any], Any]
-    then: Callable[[Any], Any] | None = None
     name: str = field(default_factory=lambda: f"privatelr-predict-{uuid.uuid4().hex}")
 
     @property
@@ -184,8 +183,7 @@ class _Told:
         return "privatelr-predict"
 
     def __call__(self, part: Any) -> Any:
-        found = self.function(part)
-        return found if self.then is None else self.then(found)
+        return self.function(part)
 
     def __dask_tokenize__(self) -> str:
         return self.name

@@ -298,10 +298,9 @@ def name_of_values(values: Any) -> str | None:
     if isinstance(values, pd.DataFrame) and values.shape[1] == 1:
         values = values.iloc[:, 0]
     name = getattr(values, "name", None) if hasattr(values, "dtype") else None
-    is_index = isinstance(values, pd.Series | pd.Index)  # whose names may be numbers
-    return (
-        str(name) if name is not None and (is_index or (isinstance(name, str) and name)) else None
-    )
+    if isinstance(values, pd.Series | pd.Index):  # whose names may be numbers
+        return None if name is None else str(name)
+    return name if isinstance(name, str) and name else None
 
 
 def new_name(name: str, taken: Collection[str]) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -260,10 +261,7 @@ class DaskRows(PartitionedRows):
 
     def _every(self, step: str, *given: Any) -> list[Any]:
         constants = [constant(value, "given") for value in given]
-        return self._computed(self._tasks(step, new_name("step"), *constants))
-
-    def _computed(self, nodes: Sequence[Any]) -> list[Any]:
-        return computed(nodes, self.bar)
+        return computed(self._tasks(step, new_name("step"), *constants), self.bar)
 
     def _sums(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum in a fixed tree.
@@ -278,7 +276,7 @@ class DaskRows(PartitionedRows):
     def _added(self, step: str, kernel: Any) -> tuple[Any, ...]:
         leaves = self._tasks(step, new_name(step), constant(kernel, "kernel"))
         found: tuple[Any, ...]
-        (found,) = self._computed([tree_sum(leaves, new_name(step))])
+        (found,) = computed([tree_sum(leaves, new_name(step))], self.bar)
         return found
 
     def over_persons(self, function: Callable[[DenseRows], tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -289,7 +287,7 @@ class DaskRows(PartitionedRows):
 
     def fold_with_shares(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what a kernel returns that takes the shares of persons after the tables."""
-        return self.over_persons(partial(_fold_shares, kernel))
+        return self.over_persons(methodcaller("fold_with_shares", kernel))
 
     def _folded_here(self, kernel: Kernel) -> tuple[Any, ...]:
         """The same sum in this thread, with one partition in memory at a time."""
@@ -311,13 +309,9 @@ class DaskRows(PartitionedRows):
                 given = ("thin", self.work, part, length, start, stride)
                 tasks.append(task(attempt, name, (i,), *given))
             first += length
-        return self._computed(tasks)
+        return computed(tasks, self.bar)
 
 
 def _require_equal(rows: DaskRows, expected: tuple[IntArray, ...]) -> None:
     if int(rows.fold(in_any_order)[0][0]) != int(expected[0][0]):
         raise changed()
-
-
-def _fold_shares(kernel: Kernel, rows: DenseRows) -> tuple[Any, ...]:
-    return rows.fold_with_shares(kernel)

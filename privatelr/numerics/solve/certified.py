@@ -473,23 +473,16 @@ def _folded(objective: ExactObjective, w: list[flint.arb], kernel: Callable[...,
         signed = flint.arb_mat((x * np.sign(y)[:, None]).tolist())
         sizes = [flint.arb(float(max(abs(label), 1.0))) for label in y]
         shifts = np.broadcast_to(np.sign(y) * z, len(y)).tolist()
-        losses = [
-            _weighted(objective.loss.enclose(size * (margin + shift)), size)
-            for margin, size, shift in zip((signed * column).entries(), sizes, shifts, strict=True)
-        ]
+        losses = []
+        for margin, size, shift in zip((signed * column).entries(), sizes, shifts, strict=True):
+            # of a record with the weight ``1 / size**2``, with its derivatives by the margin
+            value, slope, curvature = objective.loss.enclose(size * (margin + shift))
+            losses.append((value / size**2, slope / size, curvature))
         found: tuple[Any, ...] = kernel(signed, losses)
         return found
 
     with threads(1):  # balls share one global precision, and hold the interpreter lock
         return objective.rows.fold(products.in_dense_pieces(of_rows))
-
-
-def _weighted(
-    enclosed: tuple[flint.arb, flint.arb, flint.arb], size: flint.arb
-) -> tuple[flint.arb, flint.arb, flint.arb]:
-    """The loss of a record with the weight ``1 / size**2``, and its derivatives by its margin."""
-    value, slope, curvature = enclosed
-    return value / size**2, slope / size, curvature
 
 
 def enclose(objective: ExactObjective, w: list[flint.arb]) -> BallPoint:
