@@ -121,13 +121,9 @@ class DaskTable:
         if self.person is not None:
             frame = self.collections[0]
             found = of_dask.partitions(of_dask.chosen(frame, names or frame.columns[:1]))
-            ends = list(pairwise(frame.divisions))
-            last = len(ends) - 1
-            section = delayed(Section, pure=False)
-            return [
-                section(part, *ends[place], place == last)
-                for place, part in zip(range(len(ends)), found, strict=True)
-            ]
+            section, last = delayed(Section, pure=False), len(found) - 1
+            every = zip(found, pairwise(frame.divisions), strict=True)
+            return [section(part, *ends, place == last) for place, (part, ends) in enumerate(every)]
         if len(self.collections) == 1:
             return of_dask.partitions(of_dask.chosen(self.collections[0], names))
         both = zip(*map(of_dask.partitions, self.collections), strict=True)

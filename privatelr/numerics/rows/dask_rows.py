@@ -13,7 +13,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import methodcaller
 from typing import Any
@@ -40,7 +40,7 @@ from privatelr.numerics.rows.partition_work import (
 )
 from privatelr.numerics.rows.partitioned_rows import PartitionedRows
 from privatelr.numerics.rows.row_bounds import RowBounds
-from privatelr.types import Block, IntArray, Kernel
+from privatelr.types import IntArray, Kernel
 
 MOST_PARTITIONS = 2**16
 """Largest number of partitions, for which `numerics.rows.additions` bounds the tree of sums."""
@@ -144,7 +144,7 @@ def persisted(nodes: Sequence[Any], bar: Counted = ()) -> tuple[Any, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class DaskRows(PartitionedRows):
     """Labelled rows in partitions, bounded on the workers that hold them.
 
@@ -154,16 +154,8 @@ class DaskRows(PartitionedRows):
         Partitions, or what is kept of them.
     lengths : tuple of int
         Rows of each.
-    records : int
-        The number of rows.
     work : Delayed
         How a partition is made into bounded rows.
-    d : int
-    radius : float
-        No row is longer, the intercept entry included.
-    blocks : tuple of Block
-    offset_bound : float
-        No offset is larger; 0 if rows have none.
     bar : Counted
         What the line of a graph counts.
     persons : int or None
@@ -182,17 +174,9 @@ class DaskRows(PartitionedRows):
 
     parts: tuple[Any, ...]
     lengths: tuple[int, ...]
-    records: int
     work: Any
-    d: int
-    radius: float
-    blocks: tuple[Block, ...]
-    offset_bound: float
     bar: Counted
-    persons: int | None = None
     unread: DaskRows | None = None
-    _thin: list[DenseRows] = field(default_factory=list)
-    _seen: list[int] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -229,16 +213,16 @@ class DaskRows(PartitionedRows):
         bounds = RowBounds(**limits)
         counted: Counted = (sum(lengths),) if persons is None else (persons, "persons")
         made = cls(
-            parts,
-            lengths,
-            sum(lengths),
-            constant(Work(opener, bounds), "plan"),
-            bounds.width(p),
-            bounds.radius,
-            bounds.blocks,
-            bounds.offset_bound,
-            counted if bar else (),
-            persons,
+            parts=parts,
+            lengths=lengths,
+            records=sum(lengths),
+            work=constant(Work(opener, bounds), "plan"),
+            d=bounds.width(p),
+            radius=bounds.radius,
+            blocks=bounds.blocks,
+            offset_bound=bounds.offset_bound,
+            bar=counted if bar else (),
+            persons=persons,
         )
         if made.records * (made.d + 1) * 8 > memory_for_rows():
             return made

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, reduce
 from typing import Any, ClassVar
 
@@ -38,24 +38,37 @@ def no_sums(*block: Any) -> tuple[Any, ...]:
     return ()
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class PartitionedRows(ABC):
     """Labelled rows in partitions, of which a few are bounded at a time.
 
     A class of its own for each kind of partition says how all of them take a step of `Work`.
+
+    Attributes
+    ----------
+    records : int
+        The number of rows.
+    d : int
+    radius : float
+        No row is longer, the intercept entry included.
+    blocks : tuple of Block
+    offset_bound : float
+        No offset is larger; 0 if rows have none.
+    persons : int or None
+        The number of persons; None if each row is of its own.
     """
 
-    __slots__ = ()
     is_bounded: ClassVar[bool] = True
+    has_scattered_persons: ClassVar[bool] = False
+    """Whether records of a person may be in several parts."""
     records: int
     d: int
     radius: float
     blocks: tuple[Block, ...]
     offset_bound: float
-    persons: int | None
-    has_scattered_persons: ClassVar[bool] = False
-    """Whether records of a person may be in several parts."""
-    _thin: list[DenseRows]
-    _seen: list[int]
+    persons: int | None = None
+    _thin: list[DenseRows] = field(default_factory=list)
+    _seen: list[int] = field(default_factory=list)
 
     @property
     def n(self) -> int:
