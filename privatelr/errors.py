@@ -262,7 +262,7 @@ def show(value: Any) -> str:
     return f"<{type(value).__name__}>"
 
 
-def listed(names: Collection[str], most: int = 40) -> str:
+def listed(names: Collection[Any], most: int = 40) -> str:
     """Return names as an error lists them: the first ones, and how many more there are."""
     shown = ", ".join(repr(name) for name in islice(names, most))
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"

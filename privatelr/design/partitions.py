@@ -89,11 +89,6 @@ class Partition:
     natural: str | None = None
 
     @property
-    def first(self) -> int:
-        """The number of the first column: R leaves it out and counts from 1, formulaic does not."""
-        return 1 if self.natural == "cr" else 0
-
-    @property
     def width(self) -> int:
         """The number of columns of a term, the one that an intercept replaces included."""
         return len(self.own) if self.natural else len(self.levels)
@@ -310,10 +305,7 @@ def _plan_cut(label: str, given: dict[str, Node], ends: Interval) -> Partition:
     right = right if "right" in given else True
     levels = _interval_names(breaks, right=right, closed=closed)
     if "labels" in given:
-        _require_texts(given["labels"], label, breaks, ">" if right else ">=")
-        levels = tuple(map(str, _texts(given["labels"], label)))
-        if len(levels) != len(breaks) - 1 or len({*levels}) < len(levels):
-            raise FormulaError(f"term '{label}': labels takes {len(breaks) - 1} different texts.")
+        levels = _labels(given["labels"], label, breaks, ">" if right else ">=")
     return Partition(breaks, None, levels, right, closed)
 
 
@@ -344,8 +336,8 @@ def _require_knots(name: str, label: str, own: tuple[float, ...], degree: int) -
             )
 
 
-def _require_texts(node: Node, label: str, breaks: tuple[float, ...], above: str) -> None:
-    """Refuse ``labels = FALSE``, which asks for the numbers of the intervals, with another way."""
+def _labels(node: Node, label: str, breaks: tuple[float, ...], above: str) -> tuple[str, ...]:
+    """Read names of intervals; ``labels = FALSE`` asks for their numbers, and is refused."""
     if node.value is False or node.name == "F":
         inner = " + ".join(f"(x {above} {knot:g})" for knot in breaks[1:-1])
         raise FormulaError(
@@ -353,6 +345,12 @@ def _require_texts(node: Node, label: str, breaks: tuple[float, ...], above: str
             f"coefficient; write I(1 + {inner}) with the column in the place of x, or leave labels "
             "out for a coefficient of each."
         )
+    texts = [item.value for item in node.args]
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise FormulaError(f"term '{label}': labels takes texts, as in labels = c('low', 'high').")
+    if len(texts) != len(breaks) - 1 or len({*texts}) < len(texts):
+        raise FormulaError(f"term '{label}': labels takes {len(breaks) - 1} different texts.")
+    return tuple(texts)
 
 
 def _truth(given: dict[str, Node], name: str, label: str) -> bool:
@@ -361,13 +359,6 @@ def _truth(given: dict[str, Node], name: str, label: str) -> bool:
     if not isinstance(value, bool):
         raise FormulaError(f"term '{label}': {name} takes TRUE or FALSE.")
     return value
-
-
-def _texts(node: Node, label: str) -> list[Any]:
-    found = [item.value for item in node.args]
-    if not found or not all(isinstance(text, str) for text in found):
-        raise FormulaError(f"term '{label}': labels takes texts, as in labels = c('low', 'high').")
-    return found
 
 
 def _interval_names(breaks: tuple[float, ...], *, right: bool, closed: bool) -> tuple[str, ...]:

@@ -161,8 +161,6 @@ def _read(text: str, columns: tuple[str, ...]) -> Formula:
     """
     known = dict.fromkeys(columns)
     left, right = _split(expand_quotes(tokenize(text)), text)
-    if left and left[0].is_operator("{") and closing_index(left, 0) == len(left) - 1:
-        left = left[1:-1]
     response = parse_expression(left)
     if not response.names:
         raise FormulaError(f"formula {text!r}: the response {response.label!r} reads no column.")
@@ -284,23 +282,17 @@ def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:
     parts: list[str] = []  # joined at the end, because appending to a text copies it each time
     index = 0
     while index < len(tokens):
-        token, start, stop = tokens[index], index, index + 1
+        token, start = tokens[index], index
         index += 1
-        if token.is_operator("{"):
-            index = closing_index(tokens, start) + 1
-            start, stop = start + 1, index - 1
-        elif token.is_name and index < len(tokens) and tokens[index].is_operator("("):
-            index = stop = closing_index(tokens, index) + 1
         if token.is_name:
-            index = stop = _end_of_membership(tokens, start, index) or index
-        if token.is_name or token.is_operator("{"):
-            factor = tokens[start:stop]
+            if index < len(tokens) and tokens[index].is_operator("("):
+                index = closing_index(tokens, index) + 1
+            index = _end_of_membership(tokens, start, index) or index
+            factor = tokens[start:index]
             label = spell(factor)
             if label not in keys:
                 keys[label] = f"`\ue000{len(factors)}\ue001`"  # private-use characters
-                factors.append(parse_expression(factor, term=label))
-                if not factors[-1].names:
-                    raise FormulaError(f"formula: the term {label!r} reads no column.")
+                factors.append(_expression(factor, label))
             parts.append(keys[label])
         elif token.kind == "number":
             parts.append(_number(tokens, start))
