@@ -221,10 +221,7 @@ def labels(
             # the middle of (0, 1) replaced a missing value, which is not odd
             odd = np.count_nonzero(~usable & np.not_equal(values, 0.5))
             count(tally, name, undeclared=int(odd))
-        label = positive.astype(np.float64)
-        label *= 2.0
-        label -= 1.0
-        return label, usable
+        return np.where(positive, 1.0, -1.0), usable
     codes = level_codes(values, response.levels)
     return np.where(codes > 0, 1.0, -1.0), np.asarray(codes >= 0)
 

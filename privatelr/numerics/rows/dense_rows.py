@@ -289,14 +289,8 @@ class DenseRows(TableRows):
         """About m of the rows, at equal distances: which ones depends on n and m alone."""
         stride = max(self.records // m, 1)
         x = self.x[::stride]
-        if stride > _NEAR:
-            # copied, because each row that is far away costs a wait for memory
-            far_apart, x = x, np.empty(x.shape)
-
-            def gather(start: int) -> None:
-                x[start : start + _PIECE] = far_apart[start : start + _PIECE]
-
-            in_order(gather, range(0, len(x), _PIECE))
+        if stride > _NEAR:  # copied, because each row that is far away costs a wait for memory
+            x = np.ascontiguousarray(x)
         return self.with_table(x, *(np.ascontiguousarray(t[::stride]) for t in self.tables[1:]))
 
     def with_table(
