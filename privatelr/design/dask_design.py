@@ -97,9 +97,8 @@ class DaskTable:
         from dask.delayed import delayed
 
         task = delayed(outcome, pure=False)
-        asked = [task(function, section, *given) for section in self.parts(())]
         what = "the persons of a partition could not be counted"
-        return evaluated(asked, what)
+        return evaluated([task(what, function, one, *given) for one in self.parts(())], what)
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -137,8 +136,9 @@ class DaskTable:
         from dask.delayed import delayed
 
         task = delayed(outcome, pure=False)
-        work = [task(_applied, function, part) for part in self.parts(names)]
-        return evaluated(work, "a partition could not be read")
+        what = "a partition could not be read"
+        work = [task(what, _applied, function, part) for part in self.parts(names)]
+        return evaluated(work, what)
 
 
 def read_dask_source(

@@ -60,7 +60,11 @@ def in_order(compute: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
         known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         limit = min(known or 1, _MOST)
     helpers = (min(limit, len(items)) if isinstance(items, Sized) else limit) - 1
-    with _library_threads(1):
+    libraries = _libraries()
+    idle: Any = nullcontext()
+    if libraries.lib_controllers:
+        idle = libraries.limit(limits=1, user_api="blas")
+    with idle:
         if helpers < 1:
             return [compute(item) for item in items]
         done: dict[int, T] = {}
@@ -141,8 +145,3 @@ if hasattr(os, "register_at_fork"):
 @cache
 def _libraries() -> threadpoolctl.ThreadpoolController:
     return threadpoolctl.ThreadpoolController()
-
-
-def _library_threads(limit: int) -> Any:
-    found = _libraries()
-    return found.limit(limits=limit, user_api="blas") if found.lib_controllers else nullcontext()

@@ -26,8 +26,9 @@ from privatelr.dask_cluster import (
     Failure,
     evaluated,
     memory_for_rows,
+    outcome,
 )
-from privatelr.errors import PrivateLRError, SchemaError, redact_errors
+from privatelr.errors import SchemaError, redact_errors
 from privatelr.numerics.parallel import alone, in_order, threads
 from privatelr.numerics.rows.dense_rows import DenseRows, added
 from privatelr.numerics.rows.partition_work import (
@@ -70,11 +71,8 @@ def attempt(step: str, work: Work, part: Any, *given: Any) -> Any:
     """
     if isinstance(part, Failure):
         return part
-    try:
-        with np.errstate(all="ignore"), threads(1), redact_errors(_UNREAD):
-            return getattr(work, step)(part, *given)
-    except PrivateLRError as error:
-        return Failure(type(error), str(error))
+    with np.errstate(all="ignore"), threads(1):
+        return outcome(_UNREAD, getattr(work, step), part, *given)
 
 
 def new_name(purpose: str) -> str:
