@@ -29,6 +29,8 @@ from privatelr.sources import Batch, as_batch, dispatch, is_dask
 from privatelr.sources import dask_collections as of_dask
 from privatelr.types import Reader, Rows
 
+_UNCOUNTED = "the persons of a partition could not be counted"
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DaskTable:
@@ -84,21 +86,22 @@ class DaskTable:
         number, which is public, stays when the records of a person are replaced.
         """
         if "persons" not in self._counted:
-            found = self._asked(present_in, self.person)
+            found = self._asked(_UNCOUNTED, (), present_in, self.person)
             away = frozenset[Any]().union(*(one.strays for one in found))
             if away:
-                away = away.difference(*self._asked(at_home, away))
+                away = away.difference(*self._asked(_UNCOUNTED, (), at_home, away))
             missing = any(one.has_missing for one in found)
             self._counted["persons"] = (*(one.persons for one in found), missing + len(away))
         return self._counted["persons"]
 
-    def _asked(self, function: Callable[..., Any], *given: Any) -> list[Any]:
-        """Return what a function returns for each partition."""
+    def _asked(
+        self, what: str, names: Sequence[str], function: Callable[..., Any], *given: Any
+    ) -> list[Any]:
+        """Return what a function returns for each partition, or an error that tells `what`."""
         from dask.delayed import delayed
 
         task = delayed(outcome, pure=False)
-        what = "the persons of a partition could not be counted"
-        return evaluated([task(what, function, one, *given) for one in self.parts(())], what)
+        return evaluated([task(what, function, part, *given) for part in self.parts(names)], what)
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -133,12 +136,7 @@ class DaskTable:
 
         The function reads the columns `names` only. It is sent to the tasks.
         """
-        from dask.delayed import delayed
-
-        task = delayed(outcome, pure=False)
-        what = "a partition could not be read"
-        work = [task(what, _applied, function, part) for part in self.parts(names)]
-        return evaluated(work, what)
+        return self._asked("a partition could not be read", names, _applied, function)
 
 
 def read_dask_source(
@@ -200,7 +198,7 @@ def _open(
     return replace(reader_of(spec, batch, start, stride), owners=sharing.owners[start::stride])
 
 
-def _applied(function: Callable[[Batch], Any], part: Any) -> Any:
+def _applied(part: Any, function: Callable[[Batch], Any]) -> Any:
     return function(_batch_of(part))
 
 

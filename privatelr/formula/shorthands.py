@@ -82,24 +82,21 @@ def _raw_powers(call: Sequence[Token]) -> str | None:
         node = parse(call)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
-    given = {**dict(zip(("degree",), node.args[1:], strict=False)), **node.keywords}
-    degree, raw = (given.pop(name, None) for name in ("degree", "raw"))
-    is_raw = (
-        raw is not None
-        and (raw.value is True or raw.name == "T")
-        and len(node.args) < 3
-        and not given
-    )
-    if raw is not None and any(type(other.value) not in (int, float) for other in node.args[1:2]):
+    named = dict(node.keywords)
+    if (raw := named.pop("raw", None)) is None:
+        return None
+    if any(type(other.value) not in (int, float) for other in node.args[1:2]):
         raise FormulaError(
             f"term {spell(call)!r}: poly takes one variable; write a sum of terms such as "
             "poly(age, 2, raw = TRUE) + poly(dose, 2, raw = TRUE)."
         )
-    if raw is not None and len(node.args) > 1 and "degree" in node.keywords:
+    if len(node.args) > 1 and "degree" in named:
         raise FormulaError(f"term {spell(call)!r}: poly takes degree once.")
-    highest = degree.value if degree is not None else 1
-    if not is_raw:
+    degree = node.args[1] if len(node.args) > 1 else named.pop("degree", None)
+    is_true = raw.value is True or raw.name == "T"
+    if not is_true or named or len(node.args) > 2:
         return None
+    highest = 1 if degree is None else degree.value
     if type(highest) is not int or not 1 <= highest <= _HIGHEST:
         raise FormulaError(
             f"term {spell(call)!r}: poly takes a degree from 1 to {_HIGHEST}; a spline such as "
