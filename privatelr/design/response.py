@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from privatelr.design.variables import level_codes, read_values, remedy, require_content
+from privatelr.design.variables import Variable, level_codes, read_values, remedy, require_content
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.formula import Expression, Node, evaluate, interval, is_truth
 from privatelr.sources import Batch, Tally, count
 from privatelr.types import BoolArray, FloatArray
-
-if TYPE_CHECKING:
-    from privatelr.design.variables import Variable
 
 ResponseKind = Literal["logical", "factor", "binary", "classes"]
 

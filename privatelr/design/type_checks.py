@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from privatelr.design.variables import TYPED, remedy
+from privatelr.design.variables import TYPED, Variable, remedy
 from privatelr.errors import FormulaError, SchemaError, SchemaWarning, listed, or_meant
 from privatelr.formula import (
     MEMBERSHIPS,
@@ -24,7 +24,6 @@ from privatelr.sources import Batch, Schema
 
 if TYPE_CHECKING:
     from privatelr.design import AnySpec
-    from privatelr.design.variables import Variable
 
 
 def require_kinds(
