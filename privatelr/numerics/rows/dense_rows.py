@@ -196,6 +196,10 @@ class TableRows:
         assert self.shares is not None
         return tuple(folded(kernel, block_rows(self.d), *self.tables, self.shares))
 
+    def with_table(self, x: Any, y: FloatArray, offset: FloatArray | None = None) -> Self:
+        """Rows under the same bounds: of these, or of others that were held to them."""
+        return object.__new__(type(self))._put(x, y, self, offset)._like(self)
+
     def _like(self, other: TableRows) -> Self:
         """These rows, which are some of others, with as many persons for each record."""
         if other.persons is None:
@@ -292,12 +296,6 @@ class DenseRows(TableRows):
         if stride > _NEAR:  # copied, because each row that is far away costs a wait for memory
             x = np.ascontiguousarray(x)
         return self.with_table(x, *(np.ascontiguousarray(t[::stride]) for t in self.tables[1:]))
-
-    def with_table(
-        self, x: FloatArray, y: FloatArray, offset: FloatArray | None = None
-    ) -> DenseRows:
-        """Rows under the same bounds: of these, or of others that were held to them."""
-        return object.__new__(type(self))._put(x, y, self, offset)._like(self)
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row."""
