@@ -61,9 +61,8 @@ class DaskTable:
     @property
     def index_names(self) -> tuple[str, ...]:
         """The name of the index, by which persons may be told apart; none if it has no name."""
-        names = [
-            getattr(of_dask.empty(one), "index", pd.Index([])).name for one in self.collections
-        ]
+        typed = map(of_dask.empty, self.collections)
+        names = [getattr(one, "index", pd.Index([])).name for one in typed]
         return tuple(name for name in names if isinstance(name, str))
 
     def counted_by(self, names: tuple[str, ...]) -> DaskTable:

@@ -86,6 +86,12 @@ def partitions(data: Any) -> list[Any]:
         return list(data.to_delayed())
 
 
+def _width(dtype: Any) -> int:
+    """Return the bytes of a value of a column, of which texts and objects have many."""
+    is_number = pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype)
+    return getattr(dtype, "itemsize", 8) if is_number else 64
+
+
 def lengths_of(data: Any) -> tuple[int, ...]:
     """Return the records of each partition: known for most arrays, counted for a frame."""
     from dask.delayed import delayed
@@ -94,15 +100,8 @@ def lengths_of(data: Any) -> tuple[int, ...]:
         if all(size == size for size in data.chunks[0]):
             return tuple(int(size) for size in data.chunks[0])
     elif data.ndim == 2:
-        # count along the column with the fewest bytes per value; texts and objects have many
-        types = pd.api.types
-        widths = {
-            name: getattr(dtype, "itemsize", 8)
-            if types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype)
-            else 64
-            for name, dtype in data.dtypes.items()
-        }
-        data = data[[min(widths, key=lambda name: widths[name])]]
+        # count along the column with the fewest bytes per value
+        data = data[[min(data.columns, key=lambda name: _width(data.dtypes[name]))]]
     counts = [delayed(len, pure=False)(part) for part in partitions(data)]
     what = "the records of a partition could not be counted; a charge for this call stands"
     return tuple(evaluated(counts, what))
