@@ -7,7 +7,7 @@ import inspect
 import math
 from collections.abc import Callable, Collection
 from types import FunctionType
-from typing import Any, NoReturn, TypeVar, cast
+from typing import Any, Never, TypeVar, cast
 
 from privatelr.errors import ArgumentError, CallError, PrivateLRError, nearest
 
@@ -144,25 +144,6 @@ def _checked(function: Any, title: str, implied: int) -> Any:
     return checked
 
 
-class Refused:
-    """In the place of an attribute that other objects of its kind have, one sentence why not.
-
-    A method may be looked up, and raises the error once it is called.
-    """
-
-    def __init__(self, name: str, why: str, error: type[PrivateLRError], *, called: bool) -> None:
-        self.sentence, self.error, self.called = f"{name}: {why}", error, called
-        self.__doc__ = f"Raise an error: {why}"
-
-    def __get__(self, one: object, owner: type | None = None) -> Any:
-        if one is None:
-            return self
-        return self._refuse if self.called else self._refuse()
-
-    def _refuse(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise self.error(self.sentence)
-
-
 Kind = TypeVar("Kind", bound=type)
 
 
@@ -175,13 +156,21 @@ def refuses(
 ) -> Callable[[Kind], Kind]:
     """Decorate a class that has no such methods and properties: a sentence says why not.
 
-    Type checkers see a class without them, or what it inherits.
+    Type checkers see a class without them, or what it inherits. A method may be looked up, and
+    raises the error once it is called.
     """
 
+    def refusing(name: str) -> Callable[..., Never]:
+        def refuse(*args: Any, **kwargs: Any) -> Never:
+            raise error(f"{name}: {why}")
+
+        return refuse
+
     def decorated(kind: Kind) -> Kind:
-        for names, called in ((methods, True), (properties, False)):
-            for name in names.split():
-                setattr(kind, name, Refused(name, why, error, called=called))
+        for name in methods.split():
+            setattr(kind, name, refusing(name))
+        for name in properties.split():
+            setattr(kind, name, property(refusing(name), doc=f"Raise an error: {why}"))
         return kind
 
     return decorated

@@ -55,13 +55,15 @@ def require_success(result: Any) -> Any:
     return result
 
 
-def outcome(function: Callable[..., Any], *given: Any) -> Any:
-    """Call a function of this package in a task; returns a failure if it refuses what is given.
+def outcome(what: str, function: Callable[..., Any], *given: Any) -> Any:
+    """Call a function of this package in a task; returns a failure if it raises an error.
 
-    `evaluated` tells it from what tasks of others raise, who may raise errors of the same classes.
+    An error that it raises on purpose is told, and of others `what` could not be done. `evaluated`
+    tells it from what tasks of others raise, who may raise errors of the same classes.
     """
     try:
-        return function(*given)
+        with redact_errors(what):
+            return function(*given)
     except PrivateLRError as error:
         return Failure(type(error), str(error))
 

@@ -251,18 +251,18 @@ def show(value: Any) -> str:
 
     A column that was passed by mistake is private and must not be printed.
     """
-    if value is None or isinstance(value, bool | int | float | str):
+    plain = bool | int | float | str | None
+    if isinstance(value, plain):
         text = repr(value)
         return text if len(text) <= 60 else f"{text[:57]}..."
-    if isinstance(value, tuple | list) and len(value) <= 8:
-        plain = all(v is None or isinstance(v, bool | int | float | str) for v in value)
-        if plain:
-            opening, closing = "()" if isinstance(value, tuple) else "[]"
-            return f"{opening}{', '.join(show(v) for v in value)}{closing}"
+    is_short = isinstance(value, tuple | list) and len(value) <= 8
+    if is_short and all(isinstance(one, plain) for one in value):
+        opening, closing = "()" if isinstance(value, tuple) else "[]"
+        return f"{opening}{', '.join(map(show, value))}{closing}"
     return f"<{type(value).__name__}>"
 
 
-def listed(names: Collection[str], most: int = 40) -> str:
+def listed(names: Collection[Any], most: int = 40) -> str:
     """Return names as an error lists them: the first ones, and how many more there are."""
     shown = ", ".join(repr(name) for name in islice(names, most))
     return shown if len(names) <= most else f"{shown} and {len(names) - most:,} more"

@@ -41,7 +41,7 @@ def _own(kind):
         member = inspect.getattr_static(kind, name)
         if isinstance(member, classmethod | staticmethod):
             member = member.__func__
-        if type(member).__name__ == "Refused":
+        if "refuses.<locals>" in getattr(getattr(member, "fget", member), "__qualname__", ""):
             continue
         called = inspect.isfunction(member) and inspect.signature(member).parameters.values()
         arguments = f"({', '.join(map(_argument, called))})" if called else ""

@@ -1,11 +1,7 @@
 """A formula, public bounds and a table become rows whose length has a public limit."""
 
 from privatelr.design.column_plan import fill, read_factors
-from privatelr.design.dask_design import (
-    DaskTable,
-    read_dask_design,
-    read_dask_source,
-)
+from privatelr.design.dask_design import read_dask_design, read_dask_source
 from privatelr.design.formula_design import (
     DesignSpec,
     plan_design,
@@ -66,7 +62,6 @@ from privatelr.design.scaling import (
 )
 from privatelr.design.stream_design import (
     CHANGED,
-    StreamTable,
     read_stream_design,
     read_stream_source,
 )
@@ -84,7 +79,6 @@ from privatelr.design.variables import (
     level_codes,
     read_values,
     read_variable,
-    require_types,
 )
 
 RowSpec = DesignSpec | NormBoundedMatrix

@@ -123,16 +123,22 @@ def read_factors(
         if name is not None:
             number = np.asarray(values[name])  # finite and clipped as it was read
         else:
-            number = np.broadcast_to(evaluate(factor.expression, values), (n,))
-            defined = np.isfinite(number)
+            number, defined = read_number(factor, values, n)
             usable &= defined
-            number = np.clip(np.where(defined, number, 0.0), *factor.interval)
         if factor.partition is None:
             numbers[index] = number
         else:
             codes[index], inside = factor.partition.shares(number)
             usable &= inside
     return numbers, codes, usable
+
+
+def read_number(factor: Factor, values: Values, n: int) -> tuple[FloatArray, BoolArray]:
+    """Return a number ``(n,)``, clipped to its range, and where it is defined."""
+    with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
+        number = np.broadcast_to(evaluate(factor.expression, values), (n,))
+        defined = np.isfinite(number)
+        return np.clip(np.where(defined, number, 0.0), *factor.interval), defined
 
 
 def _entries(term: Term, codes: Codes) -> Any:

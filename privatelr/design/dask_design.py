@@ -29,6 +29,8 @@ from privatelr.sources import Batch, as_batch, dispatch, is_dask
 from privatelr.sources import dask_collections as of_dask
 from privatelr.types import Reader, Rows
 
+_UNCOUNTED = "the persons of a partition could not be counted"
+
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class DaskTable:
@@ -59,9 +61,8 @@ class DaskTable:
     @property
     def index_names(self) -> tuple[str, ...]:
         """The name of the index, by which persons may be told apart; none if it has no name."""
-        names = [
-            getattr(of_dask.empty(one), "index", pd.Index([])).name for one in self.collections
-        ]
+        typed = map(of_dask.empty, self.collections)
+        names = [getattr(one, "index", pd.Index([])).name for one in typed]
         return tuple(name for name in names if isinstance(name, str))
 
     def counted_by(self, names: tuple[str, ...]) -> DaskTable:
@@ -71,10 +72,9 @@ class DaskTable:
     def of_persons(self, person: Person) -> DaskTable:
         """The same table by persons, whom the index tells apart; raises `ArgumentError`."""
         frame = self.collections[0]
-        is_frame = len(self.collections) == 1 and getattr(frame, "ndim", 1) == 2
-        index = (
-            of_dask.empty(frame).index if is_frame and not of_dask.is_array(frame) else pd.Index([])
-        )
+        is_table = len(self.collections) == 1 and getattr(frame, "ndim", 1) == 2
+        is_frame = is_table and not of_dask.is_array(frame)
+        index = of_dask.empty(frame).index if is_frame else pd.Index([])
         require_sections(index, getattr(frame, "divisions", ()), person)
         return replace(self, person=person)
 
@@ -85,22 +85,22 @@ class DaskTable:
         number, which is public, stays when the records of a person are replaced.
         """
         if "persons" not in self._counted:
-            found = self._asked(present_in, self.person)
+            found = self._asked(_UNCOUNTED, (), present_in, self.person)
             away = frozenset[Any]().union(*(one.strays for one in found))
             if away:
-                away = away.difference(*self._asked(at_home, away))
+                away = away.difference(*self._asked(_UNCOUNTED, (), at_home, away))
             missing = any(one.has_missing for one in found)
             self._counted["persons"] = (*(one.persons for one in found), missing + len(away))
         return self._counted["persons"]
 
-    def _asked(self, function: Callable[..., Any], *given: Any) -> list[Any]:
-        """Return what a function returns for each partition."""
+    def _asked(
+        self, what: str, names: Sequence[str], function: Callable[..., Any], *given: Any
+    ) -> list[Any]:
+        """Return what a function returns for each partition, or an error that tells `what`."""
         from dask.delayed import delayed
 
         task = delayed(outcome, pure=False)
-        asked = [task(function, section, *given) for section in self.parts(())]
-        what = "the persons of a partition could not be counted"
-        return evaluated(asked, what)
+        return evaluated([task(what, function, part, *given) for part in self.parts(names)], what)
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -122,28 +122,20 @@ class DaskTable:
         if self.person is not None:
             frame = self.collections[0]
             found = of_dask.partitions(of_dask.chosen(frame, names or frame.columns[:1]))
-            ends = list(pairwise(frame.divisions))
-            last = len(ends) - 1
-            section = delayed(Section, pure=False)
-            return [
-                section(part, *ends[place], place == last)
-                for place, part in zip(range(len(ends)), found, strict=True)
-            ]
+            section, last = delayed(Section, pure=False), len(found) - 1
+            every = zip(found, pairwise(frame.divisions), strict=True)
+            return [section(part, *ends, place == last) for place, (part, ends) in enumerate(every)]
         if len(self.collections) == 1:
             return of_dask.partitions(of_dask.chosen(self.collections[0], names))
         both = zip(*map(of_dask.partitions, self.collections), strict=True)
-        return [delayed(_pair, pure=False)(y, x) for y, x in both]
+        return [delayed(tuple, pure=False)(pair) for pair in both]
 
     def over(self, names: Sequence[str], function: Callable[[Batch], Any]) -> list[Any]:
         """Apply a function to the rows of each partition, and return its results in order.
 
         The function reads the columns `names` only. It is sent to the tasks.
         """
-        from dask.delayed import delayed
-
-        task = delayed(outcome, pure=False)
-        work = [task(_applied, function, part) for part in self.parts(names)]
-        return evaluated(work, "a partition could not be read")
+        return self._asked("a partition could not be read", names, _applied, function)
 
 
 def read_dask_source(
@@ -205,7 +197,7 @@ def _open(
     return replace(reader_of(spec, batch, start, stride), owners=sharing.owners[start::stride])
 
 
-def _applied(function: Callable[[Batch], Any], part: Any) -> Any:
+def _applied(part: Any, function: Callable[[Batch], Any]) -> Any:
     return function(_batch_of(part))
 
 
@@ -217,18 +209,13 @@ def _batch_of(part: Any) -> Batch:
     return dispatch(y, x, None)[1]
 
 
-def _pair(y: Any, x: Any) -> tuple[Any, Any]:
-    return y, x
-
-
 def _aligned(given: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the collections of y and X, divided into the same partitions."""
     if len(given) < 2:
         return given
     y, x = given
-    if (
-        of_dask.is_array(y) and of_dask.is_array(x) and y.shape[0] == x.shape[0]
-    ):  # unknown lengths are NaN, which is not equal to itself
+    # unknown lengths are NaN, which is not equal to itself
+    if of_dask.is_array(y) and of_dask.is_array(x) and y.shape[0] == x.shape[0]:
         y = y.rechunk({0: x.chunks[0]})
     parts = [data.numblocks[0] if of_dask.is_array(data) else data.npartitions for data in (y, x)]
     if parts[0] != parts[1]:

@@ -177,7 +177,8 @@ class DesignSpec:
         """
         if self.response.kind == "classes":
             return float(len(self.response.levels) - 1)
-        return offsets_and_weights.reach_of(self.offsets) if self.offsets else 0.0
+        ends = [offset.interval for offset in self.offsets]
+        return max(0.0, -sum(low for low, _ in ends), sum(high for _, high in ends))
 
     @property
     def weighted(self) -> bool:
@@ -241,26 +242,11 @@ class DesignSpec:
 # -- columns, which are kept for the next fit that asks the same -----------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PlannedColumns:
-    """The variables of a formula, its response, and its columns.
+PlannedColumns = tuple[dict[str, Variable], Response, tuple[Factor, ...], Columns]
+"""The variables of a formula, its response, its factors, and its columns.
 
-    Attributes
-    ----------
-    variables : dict of str to Variable
-        Those of the first call, so that a fit refers to the same objects throughout.
-    response : Response
-    factors : tuple of Factor
-    columns : Columns
-        Its arrays are shared by the fits of all calls, so none of them can be written to.
-    """
-
-    variables: dict[str, Variable]
-    response: Response
-    factors: tuple[Factor, ...]
-    columns: Columns
-
-
+The variables are those of the first call, so that a fit refers to the same objects throughout.
+Arrays of the columns are shared by the fits of all calls, so none of them can be written to."""
 _KEPT: dict[tuple[int, tuple[str, ...]], tuple[Formula, PlannedColumns]] = {}
 """What was planned for the latest formulas, which are held so that their numbers stay their own.
 The variables are written out, because the levels 1, True and 1.0 are equal but not one level."""
@@ -294,7 +280,7 @@ def _plan(formula: Formula, variables: dict[str, Variable]) -> PlannedColumns:
     grids = (term.grid.data if sparse.issparse(term.grid) else term.grid for term in columns.terms)
     for array in (columns.parent, columns.centre, columns.scale, *grids):
         array.flags.writeable = False
-    return PlannedColumns(variables, response, factors, columns)
+    return variables, response, factors, columns
 
 
 # -- a plan ---------------------------------------------------------------------------------------
@@ -311,17 +297,15 @@ def plan_design(formula: Formula, batch: Batch, schema: Schema) -> DesignSpec:
     try:
         variables = describe_variables(batch, formula.variables, schema)
         for expression in (formula.response, *formula.factors, *formula.beside):
-            require_kinds(expression, variables)
+            require_kinds(expression.label, expression.tree, variables)
         require_some_records(formula.response, variables, {0, 1})
         if formula.subset is not None:
             require_some_records(formula.subset, variables, {1})
-        planned = planned_columns(formula, variables)
+        variables, response, factors, columns = planned_columns(formula, variables)
     except SchemaError:  # one column is named by it, and others may be as useless
         bare = [expression.bare() for expression in formula.factors]
         require_usable([name for name in bare if name is not None], batch, schema)
         raise
-    variables, response = planned.variables, planned.response
-    factors, columns = planned.factors, planned.columns
     require_no_order(response, batch)
     covariates = (one for name, one in variables.items() if name not in formula.response.names)
     require_no_listed_numbers(covariates, schema)

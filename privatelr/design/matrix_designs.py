@@ -71,14 +71,11 @@ class NumberedColumns:
 
     p: int
     terms: ClassVar[tuple[()]] = ()
+    has_intercept: ClassVar[bool] = True
 
     @property
     def names(self) -> NumberedNames:
         return NumberedNames(self.p)
-
-    @property
-    def has_intercept(self) -> bool:
-        return True
 
 
 @dataclass(frozen=True, slots=True, eq=False)

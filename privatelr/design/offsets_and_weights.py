@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from privatelr.design.column_plan import read_number
 from privatelr.design.response import labels, places
 from privatelr.design.terms import Factor, plan_factor
 from privatelr.design.variables import Values, Variable, level_codes, read_values, remedy
@@ -137,12 +138,6 @@ def _plan_number(
     return factor
 
 
-def reach_of(parts: Sequence[Factor]) -> float:
-    """Return the largest size of the sum of these parts, by their ranges."""
-    ends = [part.interval for part in parts]
-    return max(-sum(low for low, _ in ends), sum(high for _, high in ends), 0.0)
-
-
 def read_offset(parts: Sequence[Factor], values: Values, n: int) -> tuple[FloatArray, BoolArray]:
     """Return the offset ``(n,)``, and the rows in which it is a number.
 
@@ -150,7 +145,7 @@ def read_offset(parts: Sequence[Factor], values: Values, n: int) -> tuple[FloatA
     """
     offset, usable = np.zeros(n), np.ones(n, dtype=bool)
     for part in parts:
-        number, defined = _read_number(part, values, n)
+        number, defined = read_number(part, values, n)
         usable &= defined
         offset += number
     return offset, usable
@@ -164,7 +159,7 @@ def read_roots(weight: Weight | None, values: Values, n: int) -> FloatArray:
     """
     root = np.ones(n)
     if weight is not None and weight.factor is not None:
-        number, defined = _read_number(weight.factor, values, n)
+        number, defined = read_number(weight.factor, values, n)
         with np.errstate(all="ignore"):
             root = np.sqrt(np.clip(number / weight.most, 0.0, 1.0))
         root[~defined | (root < _LEAST_ROOT)] = 0.0
@@ -185,13 +180,6 @@ def read_selected(
     values, usable = read_values(variables, batch, names)
     which = replace(weight, factor=None, is_equal=False)
     return np.asarray(usable & (read_roots(which, values, len(batch)) > 0))
-
-
-def _read_number(part: Factor, values: Values, n: int) -> tuple[FloatArray, BoolArray]:
-    with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
-        number = np.broadcast_to(evaluate(part.expression, values), (n,))
-        defined = np.isfinite(number)
-        return np.clip(np.where(defined, number, 0.0), *part.interval), defined
 
 
 def read_person_roots(batch: Batch) -> FloatArray:

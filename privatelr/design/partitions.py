@@ -53,8 +53,6 @@ _PLACES = {
     "cut": ("breaks", "labels", "include.lowest", "right"),
 }
 """Arguments after the number, in the order of R, and of formulaic for `cr`, which R has not."""
-_BS_OF_FORMULAIC = (*_PLACES["bs"][:4], "lower_bound", "upper_bound", "extrapolation")
-"""Those of formulaic's `bs`, whose boundary is two arguments."""
 _NOTHING = {"NULL", "None"}
 _USUAL = {"intercept": False, "include_intercept": False}
 """Keywords that are taken if they ask for what is done anyway."""
@@ -89,11 +87,6 @@ class Partition:
     closed: bool = False
     own: tuple[float, ...] = ()
     natural: str | None = None
-
-    @property
-    def first(self) -> int:
-        """The number of the first column: R leaves it out and counts from 1, formulaic does not."""
-        return 1 if self.natural == "cr" else 0
 
     @property
     def width(self) -> int:
@@ -231,18 +224,12 @@ def plan_partition(expression: Expression, ends: Interval) -> Partition:
 def _arguments_by_name(call: Node) -> tuple[dict[str, Node], bool]:
     """Return the arguments after the number by their names, and whether there are more of them.
 
-    As in R, arguments without a name take the places that those with a name leave. A boundary in
-    two numbers is that of formulaic's `bs`.
+    As in R, arguments without a name take the places that those with a name leave.
     """
-    places = _PLACES[call.name]
-    more = call.args[len(places) :]  # the boundary, and what follows it
-    if call.name == "bs" and len(more) > 1 and more[0].kind in ("constant", "prefix"):
-        places = _BS_OF_FORMULAIC
-    free = [name for name in places if name not in call.keywords]
-    listed = dict(zip(free, call.args[1:], strict=False))
-    given = {**listed, **call.keywords}
-    nothing = {name for name, node in given.items() if node.name in _NOTHING}
-    return {k: v for k, v in given.items() if k not in nothing}, len(call.args) > 1 + len(free)
+    free = [name for name in _PLACES[call.name] if name not in call.keywords]
+    given = {**dict(zip(free, call.args[1:], strict=False)), **call.keywords}
+    kept = {name: node for name, node in given.items() if node.name not in _NOTHING}
+    return kept, len(call.args) > 1 + len(free)
 
 
 def _clips(node: Node | None, label: str) -> bool:
@@ -318,10 +305,7 @@ def _plan_cut(label: str, given: dict[str, Node], ends: Interval) -> Partition:
     right = right if "right" in given else True
     levels = _interval_names(breaks, right=right, closed=closed)
     if "labels" in given:
-        _require_texts(given["labels"], label, breaks, ">" if right else ">=")
-        levels = tuple(map(str, _texts(given["labels"], label)))
-        if len(levels) != len(breaks) - 1 or len({*levels}) < len(levels):
-            raise FormulaError(f"term '{label}': labels takes {len(breaks) - 1} different texts.")
+        levels = _labels(given["labels"], label, breaks, ">" if right else ">=")
     return Partition(breaks, None, levels, right, closed)
 
 
@@ -352,8 +336,8 @@ def _require_knots(name: str, label: str, own: tuple[float, ...], degree: int) -
             )
 
 
-def _require_texts(node: Node, label: str, breaks: tuple[float, ...], above: str) -> None:
-    """Refuse ``labels = FALSE``, which asks for the numbers of the intervals, with another way."""
+def _labels(node: Node, label: str, breaks: tuple[float, ...], above: str) -> tuple[str, ...]:
+    """Read names of intervals; ``labels = FALSE`` asks for their numbers, and is refused."""
     if node.value is False or node.name == "F":
         inner = " + ".join(f"(x {above} {knot:g})" for knot in breaks[1:-1])
         raise FormulaError(
@@ -361,6 +345,12 @@ def _require_texts(node: Node, label: str, breaks: tuple[float, ...], above: str
             f"coefficient; write I(1 + {inner}) with the column in the place of x, or leave labels "
             "out for a coefficient of each."
         )
+    texts = [item.value for item in node.args]
+    if not texts or not all(isinstance(text, str) for text in texts):
+        raise FormulaError(f"term '{label}': labels takes texts, as in labels = c('low', 'high').")
+    if len(texts) != len(breaks) - 1 or len({*texts}) < len(texts):
+        raise FormulaError(f"term '{label}': labels takes {len(breaks) - 1} different texts.")
+    return tuple(texts)
 
 
 def _truth(given: dict[str, Node], name: str, label: str) -> bool:
@@ -369,13 +359,6 @@ def _truth(given: dict[str, Node], name: str, label: str) -> bool:
     if not isinstance(value, bool):
         raise FormulaError(f"term '{label}': {name} takes TRUE or FALSE.")
     return value
-
-
-def _texts(node: Node, label: str) -> list[Any]:
-    found = [item.value for item in node.args]
-    if not found or not all(isinstance(text, str) for text in found):
-        raise FormulaError(f"term '{label}': labels takes texts, as in labels = c('low', 'high').")
-    return found
 
 
 def _interval_names(breaks: tuple[float, ...], *, right: bool, closed: bool) -> tuple[str, ...]:

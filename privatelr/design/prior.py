@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -11,7 +11,7 @@ from scipy import sparse
 from scipy.sparse import linalg
 
 from privatelr.errors import ArgumentError, listed, or_meant
-from privatelr.types import FloatArray
+from privatelr.types import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from privatelr.design import DesignSpec, RowSpec
@@ -59,12 +59,11 @@ class Prior:
                 "prior: it takes coefficients with names, of a formula and rp_dim=0."
             )
         known = list(spec.columns.names)
-        listed = ", ".join(map(repr, known[:8])) + (", ..." if len(known) > 8 else "")
         shared = {name: mean for name, mean in self.means.items() if name in known}
         if not shared or (len(shared) < len(self.means) and not only_shared):
             name = next(name for name in self.means if name not in shared)
             raise ArgumentError(
-                f"prior: the model has no coefficient {name!r}; it has {listed}"
+                f"prior: the model has no coefficient {name!r}; it has {listed(known, 8)}"
                 f"{or_meant(name, known)}"
             )
         sds = {n: sd for n, sd in self.sds.items() if n in known}
@@ -128,11 +127,8 @@ def _precisions(spec: RowSpec) -> tuple[FloatArray, FloatArray]:
     it would count W times as much beside them as beside the weights that the user gave. Records of
     persons count 1 / k or less, by `records_per_person`, and so does the prior.
     """
-    prior, place = (
-        cast("Prior", spec.prior),
-        {name: index for index, name in enumerate(spec.columns.names)},
-    )
-    units = spec.user_map()[np.array([place[name] for name in prior.sds], dtype=np.intp)]
+    prior = cast("Prior", spec.prior)
+    units = spec.user_map()[_places(spec, prior.sds)]
     rows = np.asarray(units.toarray() if sparse.issparse(units) else units)
     lengths = np.linalg.norm(rows, axis=1)
     sds, most = np.array(list(prior.sds.values())), 1.0 if spec.weight is None else spec.weight.most
@@ -191,10 +187,14 @@ def centre_of(spec: RowSpec) -> FloatArray | None:
     return found if length < longest else found * (longest / length * (1 - 1e-12))
 
 
-def _centre(spec: RowSpec, means: Mapping[str, float]) -> FloatArray:
+def _places(spec: RowSpec, names: Iterable[str]) -> IntArray:
+    """Return where coefficients of these names are ``(k,)``."""
     place = {name: index for index, name in enumerate(spec.columns.names)}
-    given = np.array([place[name] for name in means], dtype=np.intp)
-    found, units = np.zeros(spec.d), spec.user_map()
+    return np.array([place[name] for name in names], dtype=np.intp)
+
+
+def _centre(spec: RowSpec, means: Mapping[str, float]) -> FloatArray:
+    given, found, units = _places(spec, means), np.zeros(spec.d), spec.user_map()
     values = np.array(list(means.values()), dtype=np.float64)
     if sparse.issparse(units):
         found[given] = linalg.spsolve(units[given][:, given].tocsc(), values)

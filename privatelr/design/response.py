@@ -5,18 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from privatelr.design.variables import level_codes, read_values, remedy, require_content
+from privatelr.design.variables import Variable, level_codes, read_values, remedy, require_content
 from privatelr.errors import FormulaError, SchemaError
 from privatelr.formula import Expression, Node, evaluate, interval, is_truth
 from privatelr.sources import Batch, Tally, count
 from privatelr.types import BoolArray, FloatArray
-
-if TYPE_CHECKING:
-    from privatelr.design.variables import Variable
 
 ResponseKind = Literal["logical", "factor", "binary", "classes"]
 
@@ -76,7 +73,12 @@ def plan_response(expression: Expression, variables: Mapping[str, Variable]) -> 
     if levels and (logical or variable is not None):
         if variable is not None:
             require_content(variable.name, variable.content, levels)
-        return Response(expression, "factor", _classes(expression.label, levels), levels)
+        if len(levels) < 2:
+            raise SchemaError(
+                f"response {expression.label!r}: a response takes two or more levels."
+            )
+        positive = levels[1] if len(levels) == 2 else f"not {levels[0]}"
+        return Response(expression, "factor", (levels[0], positive), levels)
     if expression.is_coded or (variable is not None and variable.kind == "text"):
         missing = None if variable is None else remedy(variable, "first, second", "0, 1")
         raise SchemaError(
@@ -200,12 +202,6 @@ def _keeps_zero_and_one(node: Node) -> bool:
     return node.kind == "column" or is_truth(node)
 
 
-def _classes(name: str, levels: tuple[Any, ...]) -> tuple[Any, Any]:
-    if len(levels) < 2:
-        raise SchemaError(f"response {name!r}: a response takes two or more levels.")
-    return (levels[0], levels[1] if len(levels) == 2 else f"not {levels[0]}")
-
-
 def labels(
     response: Response, columns: Mapping[str, Any], tally: Tally | None = None
 ) -> tuple[FloatArray, BoolArray]:
@@ -222,10 +218,7 @@ def labels(
             # the middle of (0, 1) replaced a missing value, which is not odd
             odd = np.count_nonzero(~usable & np.not_equal(values, 0.5))
             count(tally, name, undeclared=int(odd))
-        label = positive.astype(np.float64)
-        label *= 2.0
-        label -= 1.0
-        return label, usable
+        return np.where(positive, 1.0, -1.0), usable
     codes = level_codes(values, response.levels)
     return np.where(codes > 0, 1.0, -1.0), np.asarray(codes >= 0)
 

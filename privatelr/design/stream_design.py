@@ -22,6 +22,8 @@ from privatelr.progress_line import ProgressLine
 from privatelr.sources import Batch, RecordBatches, as_batch, as_stream, dispatch, is_stream
 from privatelr.types import Rows
 
+Batches = Callable[[int], Generator[Batch, None, None]]
+"""Takes a number of records, and reads all records anew: batches of so many but for the last."""
 _AT_ONCE = 2**17
 """Rows of a piece that a function is applied to."""
 CHANGED = (
@@ -196,8 +198,7 @@ def read_stream_design(
     *Neighbours*: changing one record changes one row. *Assumed public*: the number of records,
     names, types, bounds and levels. *Not covered*: time and memory.
     """
-    batches: Callable[[int], Generator[Batch, None, None]]
-    batches = functools.partial(table.batches, spec.formula.variables)
+    batches: Batches = functools.partial(table.batches, spec.formula.variables)
     rows: Rows = backend.of(
         functools.partial(_shown, table, batches) if bar else batches,
         functools.partial(reader_of, spec),
@@ -210,9 +211,7 @@ def read_stream_design(
     return rows
 
 
-def _shown(
-    table: StreamTable, batches: Callable[[int], Generator[Batch, None, None]], size: int
-) -> Generator[Batch, None, None]:
+def _shown(table: StreamTable, batches: Batches, size: int) -> Generator[Batch, None, None]:
     """Show how many of the records were taken; of persons, how many of these that makes."""
     public = (table.records,) if table.person is None else (len(table), "persons")
     line, done = ProgressLine("reading batches", *public), 0

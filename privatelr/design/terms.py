@@ -478,7 +478,8 @@ def _coded(factor: Factor, contrasted: bool, without_zeros: bool) -> tuple[list[
         own = factor.partition.coding(contrasted=contrasted)
         if own is not None:
             matrix = sparse.csc_array(own) if without_zeros else own
-        first = factor.partition.first + contrasted  # without the first one R counts from 1
+        # without the first column R counts from 1, and formulaic always does
+        first = (factor.partition.natural == "cr") + contrasted
         return [f"{title}[{j + first}]" for j in range(matrix.shape[1])], matrix
     form = contrasts.get_factor_format(levels, contrasted)
     return [form.format(name=title, field=field) for field in fields], matrix

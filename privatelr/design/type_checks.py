@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from privatelr.design.variables import TYPED, remedy
-from privatelr.errors import FormulaError, SchemaError, SchemaWarning, or_meant, show
+from privatelr.design.variables import TYPED, Variable, remedy
+from privatelr.errors import FormulaError, SchemaError, SchemaWarning, listed, or_meant
 from privatelr.formula import (
     MEMBERSHIPS,
     Expression,
@@ -24,19 +24,16 @@ from privatelr.sources import Batch, Schema
 
 if TYPE_CHECKING:
     from privatelr.design import AnySpec
-    from privatelr.design.variables import Variable
 
 
-def require_kinds(expression: Expression, variables: Mapping[str, Variable]) -> None:
+def require_kinds(
+    label: str, node: Node, variables: Mapping[str, Variable], *, allowed: bool = True
+) -> None:
     """Refuse arithmetic on categories, and comparisons that no declared level can meet.
 
     Columns of categories or strings may stand alone, be coded as a factor, or be compared for
-    equality with constants.
+    equality with constants: there they are `allowed`.
     """
-    _visit(expression.label, expression.tree, variables, True)
-
-
-def _visit(label: str, node: Node, variables: Mapping[str, Variable], allowed: bool) -> None:
     variable = variables.get(node.name) if node.kind == "column" else None
     if variable is not None and variable.is_textual and not allowed:
         if variable.kind == "text" and variable.content == "anything":
@@ -50,7 +47,7 @@ def _visit(label: str, node: Node, variables: Mapping[str, Variable], allowed: b
         )
     is_equality = node.kind == "infix" and node.name in ("==", "!=", *MEMBERSHIPS)
     for child in node.args:
-        _visit(label, child, variables, is_equality)
+        require_kinds(label, child, variables, allowed=is_equality)
     if is_equality:
         _require_levels(label, node, variables)
 
@@ -61,9 +58,9 @@ def _require_levels(label: str, node: Node, variables: Mapping[str, Variable]) -
     pairs = [(left, right)]
     if node.name not in MEMBERSHIPS:
         pairs = [(a, b) for a, b in (*pairs, (right, left)) if b.kind == "constant"]
-    for side, listed in pairs:
+    for side, among in pairs:
         variable = variables.get(side.name) if side.kind == "column" else None
-        for value in constants(listed, label):
+        for value in constants(among, label):
             if variable is None or not variable.is_textual:
                 if isinstance(value, str):
                     raise FormulaError(
@@ -79,7 +76,7 @@ def _require_levels(label: str, node: Node, variables: Mapping[str, Variable]) -
                 close = or_meant(value, [each for each in variable.levels if isinstance(each, str)])
                 raise FormulaError(
                     f"formula: {label!r} compares {variable.name!r} with {value!r}, which is not "
-                    f"one of its levels {_listed(variable.levels)}{close}"
+                    f"one of its levels {listed(variable.levels, 6)}{close}"
                 )
 
 
@@ -105,7 +102,6 @@ def require_some_records(
         )
 
 
-_MOST_NAMED = 6
 _LONGEST, _LONGEST_RAW = 10.0, 1000.0
 """Limits on the length of rows beyond which they are likely meant in other units: in lengths of a
 typical row, and in lengths of a row whose entries are 1."""
@@ -140,8 +136,8 @@ def doubts(spec: AnySpec, batch: Batch, schema: Schema) -> list[str]:
     # a declared length of rows takes the place of bounds
     if names and spec.unbounded and not spec.scaled_by_data and schema.row_norm is None:
         found.append(
-            f"no bounds are declared for {_listed(names)}, so values are shortened in the columns' "
-            "own units, which usually costs more than the noise does; declare bounds="
+            f"no bounds are declared for {listed(names, 6)}, so values are shortened in the "
+            "columns' own units, which usually costs more than the noise does; declare bounds="
             f"{{{names[0]!r}: (lo, hi)}} from what is publicly known, which need not be exact"
         )
     numbered = not factors and spec.unbounded  # a matrix, whose columns are no terms
@@ -165,12 +161,12 @@ def doubts(spec: AnySpec, batch: Batch, schema: Schema) -> list[str]:
     for name, variable in spec.variables.items():
         dtype = batch.column(name).dtype if name in batch.names else None
         if name in schema.levels and isinstance(dtype, pd.CategoricalDtype):
-            listed = dtype.categories.tolist()
-            strange = [level for level in variable.levels if level not in listed]
+            categories = dtype.categories.tolist()
+            strange = [level for level in variable.levels if level not in categories]
             if strange:
                 found.append(
-                    f"levels[{name!r}] has {_listed(strange)}, which the column's type does not "
-                    f"list ({_listed(listed)}), so no record has it"
+                    f"levels[{name!r}] has {listed(strange, 6)}, which the column's type does not "
+                    f"list ({listed(categories, 6)}), so no record has it"
                 )
     for expression in (spec.response.expression, *(factor.expression for factor in factors)):
         column = expression.column
@@ -178,8 +174,8 @@ def doubts(spec: AnySpec, batch: Batch, schema: Schema) -> list[str]:
         strange = [level for level in expression.levels if known and level not in known]
         if strange:
             found.append(
-                f"the term {expression.label!r} has {_listed(strange)}, which is none of the "
-                f"declared levels of {column!r} ({_listed(known)}), so no record has it"
+                f"the term {expression.label!r} has {listed(strange, 6)}, which is none of the "
+                f"declared levels of {column!r} ({listed(known, 6)}), so no record has it"
             )
     return found
 
@@ -199,15 +195,9 @@ def _doubts_of_length(spec: AnySpec) -> list[str]:
         limit = getattr(spec, "bound", None)
     if limit is None or limit <= _LONGEST_RAW * math.sqrt(spec.p):
         return []
-    units = f"the units of {_listed(spec.unbounded)}" if spec.unbounded else "their own units"
+    units = f"the units of {listed(spec.unbounded, 6)}" if spec.unbounded else "their own units"
     return [
         f"row_norm={limit:g}: it limits the columns that have no bounds in {units}, and the noise "
         "is that for rows of such a length, whatever theirs is; declare bounds= for columns in "
         "large units, or a smaller row_norm"
     ]
-
-
-def _listed(values: Sequence[object]) -> str:
-    more = len(values) - _MOST_NAMED
-    shown = ", ".join(show(value) for value in values[:_MOST_NAMED])
-    return f"{shown} and {more} more" if more > 0 else shown

@@ -180,20 +180,6 @@ def require_content(name: str, content: Content, levels: Collection[Hashable]) -
         )
 
 
-def _require_type(variable: Variable, dtype: Any) -> None:
-    """Refuse a column of a type that can hold no value of the variable, as a fit refuses it."""
-    name = variable.name
-    bounds = {name: variable.bounds} if variable.kind == "numeric" and variable.is_bounded else {}
-    levels = {name: variable.levels} if variable.levels else {}
-    found = _describe(name, dtype, Schema(bounds, levels))
-    is_other = {found.content, variable.content} == {"numbers", "strings"}
-    if is_other or (variable.kind == "numeric" and found.kind == "categorical"):
-        raise SchemaError(
-            f"column {name!r} has the type {dtype}, and the model reads {variable.content} there; "
-            "pass the column in the type that it had in the fit."
-        )
-
-
 def read_variable(
     variable: Variable, series: pd.Series[Any] | np.ndarray[Any, Any], tally: Tally | None = None
 ) -> tuple[FloatArray | ObjectArray, BoolArray]:
@@ -352,8 +338,18 @@ def require_types(variables: Mapping[str, Variable], batch: Batch, names: tuple[
     """
     for name in names:
         dtype = batch.column(name).dtype
-        if name in variables:
-            _require_type(variables[name], dtype)
+        if (variable := variables.get(name)) is None:
+            continue
+        is_number = variable.kind == "numeric"
+        bounds = {name: variable.bounds} if is_number and variable.is_bounded else {}
+        levels = {name: variable.levels} if variable.levels else {}
+        found = _describe(name, dtype, Schema(bounds, levels))
+        is_other = {found.content, variable.content} == {"numbers", "strings"}
+        if is_other or (is_number and found.kind == "categorical"):
+            raise SchemaError(
+                f"column {name!r} has the type {dtype}, and the model reads {variable.content} "
+                "there; pass the column in the type that it had in the fit."
+            )
 
 
 def other_width(given: int, fitted: int) -> SchemaError:

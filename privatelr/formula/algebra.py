@@ -161,19 +161,15 @@ def _read(text: str, columns: tuple[str, ...]) -> Formula:
     """
     known = dict.fromkeys(columns)
     left, right = _split(expand_quotes(tokenize(text)), text)
-    if left and left[0].is_operator("{") and closing_index(left, 0) == len(left) - 1:
-        left = left[1:-1]
     response = parse_expression(left)
     if not response.names:
         raise FormulaError(f"formula {text!r}: the response {response.label!r} reads no column.")
     _require_columns(response, known)
+    taken = {*response.names}
     # a dot stands for covariates, of which weights, persons and strata are none
-    apart = {
-        name for weight in _taken_apart(right, "weights", _expression)[1] for name in weight.names
-    }
-    apart |= {person.column for person in _taken_apart(right, "person", read_person)[1]}
-    apart |= {by.column for by in _taken_apart(right, "by", read_by)[1]}
-    taken = {*response.names, *apart}
+    for function in ("weights", "person", "by"):
+        for found in _taken_apart(right, function, _COUNTING[function])[1]:
+            taken.update(found.names if isinstance(found, Expression) else (found.column,))
     right = expand_dot(right, [name for name in columns if name not in taken])
     right = expand_powers(right)
     text = f"{spell(left)} ~ {spell(right)}"
@@ -286,23 +282,17 @@ def _factorise(tokens: Sequence[Token]) -> tuple[str, list[Expression]]:
     parts: list[str] = []  # joined at the end, because appending to a text copies it each time
     index = 0
     while index < len(tokens):
-        token, start, stop = tokens[index], index, index + 1
+        token, start = tokens[index], index
         index += 1
-        if token.is_operator("{"):
-            index = closing_index(tokens, start) + 1
-            start, stop = start + 1, index - 1
-        elif token.is_name and index < len(tokens) and tokens[index].is_operator("("):
-            index = stop = closing_index(tokens, index) + 1
         if token.is_name:
-            index = stop = _end_of_membership(tokens, start, index) or index
-        if token.is_name or token.is_operator("{"):
-            factor = tokens[start:stop]
+            if index < len(tokens) and tokens[index].is_operator("("):
+                index = closing_index(tokens, index) + 1
+            index = _end_of_membership(tokens, start, index) or index
+            factor = tokens[start:index]
             label = spell(factor)
             if label not in keys:
                 keys[label] = f"`\ue000{len(factors)}\ue001`"  # private-use characters
-                factors.append(parse_expression(factor, term=label))
-                if not factors[-1].names:
-                    raise FormulaError(f"formula: the term {label!r} reads no column.")
+                factors.append(_expression(factor, label))
             parts.append(keys[label])
         elif token.kind == "number":
             parts.append(_number(tokens, start))

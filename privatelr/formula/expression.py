@@ -110,9 +110,6 @@ def parse_expression(tokens: Sequence[Token], term: str | None = None) -> Expres
     node = whole
     while node.name == "I" and node.kind == "call" and len(node.args) == 1:
         node = node.args[0]
-    if node.kind == "call" and node.name in _PARTITIONS and "x" in node.keywords:
-        others = {name: each for name, each in node.keywords.items() if name != "x"}
-        node = node._replace(args=(node.keywords["x"], *node.args), keywords=others)
     divides = node.kind == "call" and node.name in _PARTITIONS and bool(node.args)
     read = node.args[0] if divides else whole
     names = tuple(dict.fromkeys(_columns(read)))
@@ -142,7 +139,7 @@ def _items(node: Node) -> tuple[Node, ...] | None:
     return node.args if is_list else None
 
 
-def _constant(node: Node) -> Any:
+def constant(node: Node) -> Any:
     """Return the value of a constant; raises ValueError for anything else."""
     if node.kind == "constant":
         return node.value
@@ -158,7 +155,7 @@ def constants(node: Node, term: str) -> list[Any]:
     if items is not None and not items:
         raise FormulaError(f"formula: {term!r} needs a constant at least, as in c('a', 'b').")
     try:
-        return [_constant(item) for item in ([node] if items is None else items)]
+        return [constant(item) for item in ([node] if items is None else items)]
     except ValueError:
         raise FormulaError(f"formula: {term!r} needs constants, as in c('a', 'b').") from None
 
@@ -266,7 +263,7 @@ def _contrast(call: Node, label: str) -> Contrast | None:
 
 def _constant_or_list(node: Node) -> Any:
     items = _items(node)
-    return _constant(node) if items is None else [_constant(item) for item in items]
+    return constant(node) if items is None else [constant(item) for item in items]
 
 
 def _check(node: Node, label: str, term: str, variable: str) -> None:

@@ -24,7 +24,7 @@ _PATTERN = re.compile(
       | (?P<quoted>`[^`]+`)
       | (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?L?)
       | (?P<name>[^\W\d]|[.](?!\d))(?:[\w.])*
-      | (?P<operator>%in%|%%|%/%|\*\*|<=|>=|==|!=|&&|\|\||[-+*/^:<>!&|~(){}\[\],=])
+      | (?P<operator>%in%|%%|%/%|\*\*|<=|>=|==|!=|&&|\|\||[-+*/^:<>!&|~()\[\],=])
     """,
     re.VERBOSE,
 )
@@ -33,7 +33,7 @@ CONSTANTS = {"TRUE": True, "FALSE": False, "True": True, "False": False}
 RESERVED = WORDS | CONSTANTS.keys()
 """Words that have a meaning inside an expression; a column of such a name needs backticks."""
 _TIGHT = {"^", "**", "/", ":", "!"}
-_BRACKETS = {"(": ")", "[": "]", "{": "}"}
+_BRACKETS = {"(": ")", "[": "]"}
 OPENING, CLOSING = frozenset(_BRACKETS), frozenset(_BRACKETS.values())
 _DEEPEST = 200
 """Greatest depth of nested expressions; a deeper one could exhaust Python's stack."""

@@ -13,8 +13,8 @@ from numbers import Integral
 from typing import Any
 
 from privatelr.errors import FormulaError, listed, or_meant, show
-from privatelr.formula.expression import Expression, parse_expression
-from privatelr.formula.parser import CONSTANTS, Token, closing_index, parse, spell, tokenize
+from privatelr.formula.expression import Expression, constant, parse_expression
+from privatelr.formula.parser import Token, closing_index, parse, spell, tokenize
 
 MOST_RECORDS = 10**6
 """Largest number of records per person that can be named."""
@@ -104,28 +104,12 @@ def read_by(inner: Sequence[Token], label: str) -> By:
         case [Token() as name] if name.is_name:
             return By(name.text)
         case [Token() as name, Token() as comma, *rest] if name.is_name and comma.is_operator(","):
-            level = _constant(rest)
-            if level is not None:
-                return By(name.text, level)
+            with suppress(SyntaxError, ValueError):  # it is no constant
+                return By(name.text, constant(parse(rest)))
     raise FormulaError(
         f"formula: {label!r} takes a column with declared levels, and perhaps one of them, as in "
         "by(sex, 'female')."
     )
-
-
-def _constant(tokens: Sequence[Token]) -> Hashable:
-    """Return the text, number or boolean that is written; None if there is none."""
-    match tokens:
-        case [Token(kind="name", text=word)] if word in CONSTANTS:
-            return CONSTANTS[word]
-        case [Token(kind="text" | "number")]:
-            with suppress(SyntaxError, ValueError):  # a text with a backslash that is none
-                found: Hashable = parse(tokens).value
-                return found
-        case [Token(kind="operator", text="-"), Token(kind="number") as size]:
-            number = parse([size]).value
-            return -number if isinstance(number, int | float) else None
-    return None
 
 
 def at_level_text(text: str, by: By) -> str:

@@ -82,27 +82,21 @@ def _raw_powers(call: Sequence[Token]) -> str | None:
         node = parse(call)
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
-    start, named = 2, dict(node.keywords)
-    if "x" in named and call[2] == Token("name", "x"):  # the name of the first argument in R
-        start, node = 4, node._replace(args=(named.pop("x"), *node.args), keywords=named)
-    given = {**dict(zip(("degree",), node.args[1:], strict=False)), **node.keywords}
-    degree, raw = (given.pop(name, None) for name in ("degree", "raw"))
-    is_raw = (
-        raw is not None
-        and (raw.value is True or raw.name == "T")
-        and len(node.args) < 3
-        and not given
-    )
-    if raw is not None and any(type(other.value) not in (int, float) for other in node.args[1:2]):
+    named = dict(node.keywords)
+    if (raw := named.pop("raw", None)) is None:
+        return None
+    if any(type(other.value) not in (int, float) for other in node.args[1:2]):
         raise FormulaError(
             f"term {spell(call)!r}: poly takes one variable; write a sum of terms such as "
             "poly(age, 2, raw = TRUE) + poly(dose, 2, raw = TRUE)."
         )
-    if raw is not None and len(node.args) > 1 and "degree" in node.keywords:
+    if len(node.args) > 1 and "degree" in named:
         raise FormulaError(f"term {spell(call)!r}: poly takes degree once.")
-    highest = degree.value if degree is not None else 1
-    if not is_raw:
+    degree = node.args[1] if len(node.args) > 1 else named.pop("degree", None)
+    is_true = raw.value is True or raw.name == "T"
+    if not is_true or named or len(node.args) > 2:
         return None
+    highest = 1 if degree is None else degree.value
     if type(highest) is not int or not 1 <= highest <= _HIGHEST:
         raise FormulaError(
             f"term {spell(call)!r}: poly takes a degree from 1 to {_HIGHEST}; a spline such as "
@@ -114,8 +108,8 @@ def _raw_powers(call: Sequence[Token]) -> str | None:
         if depth == 1 and token.is_operator(","):
             end = place
             break
-    base = spell(call[start:end])
-    whole = f"({base})" if len(call[start:end]) > 1 else base
+    base = spell(call[2:end])
+    whole = f"({base})" if end > 3 else base
     return f"({' + '.join([f'I({base})', *(f'I({whole}^{k})' for k in range(2, highest + 1))])})"
 
 

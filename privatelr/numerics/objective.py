@@ -23,8 +23,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from privatelr.numerics.losses import Loss
-from privatelr.numerics.rows.products import LossSums, SlopeSums, margins, rough_gram
-from privatelr.numerics.rows.row_bounds import bends_of
+from privatelr.numerics.rows.products import margins, rough_gram, weighted_sum
+from privatelr.numerics.rows.row_bounds import bends_of, weights_of
 from privatelr.types import FloatArray, IntArray, Offset, Rows
 
 _NARROW = 1e-6
@@ -52,7 +52,14 @@ def pull_of(objective: Objective, w: FloatArray) -> FloatArray:
 
 def value_and_gradient(objective: Objective, w: FloatArray) -> tuple[float, FloatArray]:
     """J(w) and its gradient ``(d,)``, in one pass over the rows."""
-    total, slopes = objective.rows.fold(LossSums(objective.loss, w))
+    loss = objective.loss
+
+    def kernel(x: FloatArray, y: FloatArray, z: Offset = 0.0) -> tuple[float, FloatArray]:
+        margin, weight = y * (margins(x, w) + z), weights_of(y)
+        lost = float((loss.value(margin) * weight).sum())
+        return lost, weighted_sum(loss.slope(margin) * (y * weight), x)
+
+    total, slopes = objective.rows.fold(kernel)
     n, lambda_, tilt = objective.rows.n, objective.lambda_, objective.tilt
     value = total / n + lambda_ / 2 * float(w @ w) + float(tilt @ w)
     if objective.stiff is not None:
@@ -65,7 +72,19 @@ def value_and_gradient(objective: Objective, w: FloatArray) -> tuple[float, Floa
 
 def gradient_of(objective: Objective, w: FloatArray) -> FloatArray:
     """The gradient ``(d,)`` alone, in one pass over the rows."""
-    (slopes,) = objective.rows.fold(SlopeSums(objective.loss, w))
+    loss = objective.loss
+
+    def kernel(x: FloatArray, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray]:
+        margin = margins(x, w)
+        if isinstance(z, np.ndarray):  # no pass over margins for a zero
+            margin += z
+        margin *= y
+        slope = loss.slope(margin)
+        all_count_fully = y.max(initial=0.0) <= 1.0 and y.min(initial=0.0) >= -1.0
+        slope *= y if all_count_fully else y * weights_of(y)
+        return (weighted_sum(slope, x),)
+
+    (slopes,) = objective.rows.fold(kernel)
     return np.asarray(slopes / objective.rows.n + pull_of(objective, w) + objective.tilt)
 
 

@@ -14,7 +14,7 @@ from contextvars import ContextVar, copy_context
 from functools import cache
 from itertools import count
 from threading import Condition, Lock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from privatelr.lazy_import import lazy_import
 
@@ -60,7 +60,8 @@ def in_order(compute: Callable[[Item], T], items: Iterable[Item]) -> list[T]:
         known = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         limit = min(known or 1, _MOST)
     helpers = (min(limit, len(items)) if isinstance(items, Sized) else limit) - 1
-    with _library_threads(1):
+    blas = _libraries()
+    with blas.limit(limits=1, user_api="blas") if blas.lib_controllers else nullcontext():
         if helpers < 1:
             return [compute(item) for item in items]
         done: dict[int, T] = {}
@@ -141,8 +142,3 @@ if hasattr(os, "register_at_fork"):
 @cache
 def _libraries() -> threadpoolctl.ThreadpoolController:
     return threadpoolctl.ThreadpoolController()
-
-
-def _library_threads(limit: int) -> Any:
-    found = _libraries()
-    return found.limit(limits=limit, user_api="blas") if found.lib_controllers else nullcontext()

@@ -20,8 +20,6 @@ score as much or more."""
 _LONG = 2**15
 """Number of scores from which on several threads sort them."""
 _SAMPLE = 2**10
-_ROUNDING = 2.0**-48
-"""Relative rounding of a sum of two squares and of its root, with a margin."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,14 +165,7 @@ def best_threshold(curve: RocCurve, rule: ThresholdRule) -> float:
         return float("nan")
     if rule == "youden":
         return float(curve.threshold[int(np.argmax(true - false))])
-    # squared distances from the corner (0, 1)
-    square = np.subtract(1.0, true)
-    square *= square
-    square += false * false
-    # the few that rounding may have put behind the nearest
-    near = np.flatnonzero(square <= square.min() * (1.0 + _ROUNDING))
-    nearest = near[np.argmin(np.hypot(false[near], 1.0 - true[near]))]
-    return float(curve.threshold[nearest])
+    return float(curve.threshold[int(np.argmin(np.hypot(false, 1.0 - true)))])
 
 
 def c_index(score: FloatArray, positive: BoolArray) -> float:

@@ -19,7 +19,7 @@ from scipy import sparse
 
 from privatelr.numerics.losses import Logistic, Loss
 from privatelr.numerics.rows.products import rough_gram, short_margins, short_slopes
-from privatelr.numerics.rows.row_bounds import bends_of, weights_of
+from privatelr.numerics.rows.row_bounds import bends_of, linear_predictor, weights_of
 from privatelr.types import FloatArray, IntArray, Rows
 
 
@@ -41,15 +41,9 @@ class SoftmaxObjective:
 def softmax(links: FloatArray) -> FloatArray:
     """Probabilities ``(m, K)`` of the classes, of links ``(m, K)``; each row by itself."""
     shares = np.exp(links - links.max(axis=1, keepdims=True))
-    return np.asarray(shares / _row_sums(shares))
-
-
-def _row_sums(table: FloatArray) -> FloatArray:
-    """Sums ``(m, 1)`` along rows, column by column, so that a row is the same in every batch."""
-    total = np.zeros(len(table))
-    for column in table.T:
-        total += column
-    return total[:, None]
+    # column by column, so that a row is the same in every batch
+    total = linear_predictor(shares, np.ones(shares.shape[1]))
+    return np.asarray(shares / total[:, None])
 
 
 def classes_of(y: FloatArray, z: Any) -> IntArray:

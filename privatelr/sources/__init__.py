@@ -7,7 +7,6 @@ from privatelr.sources.columns import (
     beyond,
     constant_column,
     count,
-    decoded,
     of_array,
     totals,
     unknown,

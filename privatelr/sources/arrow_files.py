@@ -68,7 +68,7 @@ def dataset_of(path: Any) -> Any:
     paths = path if isinstance(path, list | tuple) else [path]
     named = [os.fspath(one) for one in paths]
     if len(named) == 1 and os.path.isdir(named[0]):
-        return _of_files(_inside(named[0]), _full(named[0]))
+        return _of_files(_inside(named[0]), os.path.abspath(named[0]))
     files = [file for one in named for file in _found(one)]
     return _of_files(files, os.path.commonpath([_above(one) for one in named]))
 
@@ -105,7 +105,7 @@ def _found(path: str) -> list[str]:
 
 def _above(path: str) -> str:
     """Return the folder of a file, or the one above the first part of a pattern that varies."""
-    parts = Path(_full(path)).parts
+    parts = Path(os.path.abspath(path)).parts
     if not is_pattern(path):
         return os.path.join(*parts[:-1])
     return os.path.join(*takewhile(lambda part: not glob.has_magic(part), parts))
@@ -116,29 +116,28 @@ def _of_files(files: Sequence[str], base: str) -> Any:
     import pyarrow as pa
     import pyarrow.dataset
 
+    files = list(map(os.path.abspath, files))
     places = list(map(os.path.realpath, files))
     for file, place in zip(files, places, strict=True):
         if places.count(place) > 1:
             raise SchemaError(
-                f"data: {show(_shown(_full(file)))} is named twice, where links are names, too; "
+                f"data: {show(_shown(file))} is named twice, where links are names, too; "
                 "name each file once, because each of its records would count twice."
             )
     _require_no_log(files)
     kinds = {kind_of(file): file for file in reversed(files)}
     if len(kinds) > 1 or "" in kinds:
         other = kinds.get("")
-        neither = "" if other is None else f", and {show(_shown(_full(other)))} is neither"
+        neither = "" if other is None else f", and {show(_shown(other))} is neither"
         raise SchemaError(
             "data: several files are read together if all are Parquet, or all Feather, as their "
             f"endings say{neither}; convert them, or pass one."
         )
     below = {"partitioning": "hive", "partition_base_dir": base}
     try:
-        made = pyarrow.dataset.dataset(
-            [_full(file) for file in files], format=_format_of(*kinds), **below
-        )
+        made = pyarrow.dataset.dataset(files, format=_format_of(*kinds), **below)
     except (OSError, ValueError):  # the first file tells the types
-        raise _unreadable(_shown(_full(files[0]))) from None
+        raise _unreadable(_shown(files[0])) from None
     names, more = set(made.schema.names), []
     for _, own, _ in own_schemas(made):
         more += [field for field in own if field.name not in names]
@@ -148,7 +147,7 @@ def _of_files(files: Sequence[str], base: str) -> Any:
 
 def _require_no_log(files: Iterable[str]) -> None:
     """Refuse files of a table that says elsewhere which of its files and records count."""
-    folders = {Path(_full(file)).parent for file in files}
+    folders = {Path(file).parent for file in files}
     for folder in {above for one in folders for above in (one, *one.parents)}:
         for name, log in _LOGS.items():
             if next(folder.glob(log), None) is not None:
@@ -186,10 +185,6 @@ def require_typed(data: Any) -> None:
         )
     for part in getattr(data, "children", ()):
         require_typed(part)
-
-
-def _full(path: str) -> str:
-    return os.path.abspath(path)
 
 
 def _shown(path: str) -> str:

@@ -96,9 +96,7 @@ def is_plain(values: np.ndarray[Any, Any]) -> bool:
 
 def constant_column(value: Any, n: int) -> pd.Series[Any]:
     """Return a column of n objects that repeats a value."""
-    objects = np.empty(n, dtype=object)
-    objects.fill(value)
-    return pd.Series(objects, dtype=object)
+    return pd.Series(np.full(n, value, dtype=object), dtype=object)
 
 
 def _of_masked(values: np.ndarray[Any, Any], mask: np.ndarray[Any, Any]) -> pd.Series[Any]:

@@ -1,14 +1,9 @@
-"""Dask's collections: their public facts, their partitions, and maps over them.
-
-Objects are not converted to text, which relies on internal expressions of Dask. If a version of
-Dask has other expressions, the frame stays unchanged.
-"""
+"""Dask's collections: their public facts, their partitions, and maps over them."""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -76,29 +71,6 @@ def chosen(data: Any, names: Sequence[str]) -> Any:
     return data if len(columns) == data.shape[1] else data[columns]
 
 
-def objects_kept(frame: Any) -> Any:
-    """Return the same frame without Dask's conversion of objects to text.
-
-    The conversion runs code of the cells and fails for a cell without a spelling, and that error
-    would reveal a record. This package reads the cells itself. Only the conversion right after
-    the source is removed; what the user computes stays unchanged.
-    """
-    with suppress(AttributeError, ImportError, TypeError):
-        from dask.dataframe.dask_expr import new_collection
-        from dask.dataframe.dask_expr._expr import ArrowStringConversion, Projection
-        from dask.dataframe.dask_expr.io.io import FromPandas
-
-        expression = source = frame.expr
-        while isinstance(source, Projection):
-            source = source.frame
-        if isinstance(source, ArrowStringConversion):
-            return new_collection(expression.substitute(source, source.frame))
-        if isinstance(source, FromPandas) and source.pyarrow_strings_enabled:
-            kept = source.substitute_parameters({"pyarrow_strings_enabled": False})
-            return new_collection(expression.substitute(source, kept))
-    return frame
-
-
 def partitions(data: Any) -> list[Any]:
     """Return a Delayed for each partition, with the partitions that Dask reports."""
     import dask
@@ -111,7 +83,13 @@ def partitions(data: Any) -> list[Any]:
         dask.config.set({"optimization.tune.active": False}),
         redact_errors("its partitions could not be told apart", ours=()),
     ):
-        return list(objects_kept(data).to_delayed())
+        return list(data.to_delayed())
+
+
+def _width(dtype: Any) -> int:
+    """Return the bytes of a value of a column, of which texts and objects have many."""
+    is_number = pd.api.types.is_numeric_dtype(dtype) or pd.api.types.is_bool_dtype(dtype)
+    return getattr(dtype, "itemsize", 8) if is_number else 64
 
 
 def lengths_of(data: Any) -> tuple[int, ...]:
@@ -122,15 +100,8 @@ def lengths_of(data: Any) -> tuple[int, ...]:
         if all(size == size for size in data.chunks[0]):
             return tuple(int(size) for size in data.chunks[0])
     elif data.ndim == 2:
-        # count along the column with the fewest bytes per value; texts and objects have many
-        types = pd.api.types
-        widths = {
-            name: getattr(dtype, "itemsize", 8)
-            if types.is_numeric_dtype(dtype) or types.is_bool_dtype(dtype)
-            else 64
-            for name, dtype in data.dtypes.items()
-        }
-        data = data[[min(widths, key=lambda name: widths[name])]]
+        # count along the column with the fewest bytes per value
+        data = data[[min(data.columns, key=lambda name: _width(data.dtypes[name]))]]
     counts = [delayed(len, pure=False)(part) for part in partitions(data)]
     what = "the records of a partition could not be counted; a charge for this call stands"
     return tuple(evaluated(counts, what))
@@ -164,19 +135,18 @@ def over_partitions(function: Callable[[Any], Any], data: Any, names: Sequence[s
     if isinstance(said, pd.DataFrame):
         frame = dd.from_dask_array(data, columns=as_batch(typed).names)
         return frame.map_partitions(_Told(function), meta=said, align_dataframes=False)
-    told, values = _Told(function, np.asarray), said.to_numpy()
+    told, values = _Told(lambda part: np.asarray(function(part))), said.to_numpy()
     return data.map_blocks(told, name=told.name, drop_axis=1, meta=values, dtype=values.dtype)
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Told:
-    """A function of a partition and of its result, under a random name.
+    """A function of a partition, under a random name.
 
     Dask would otherwise derive the name of its tasks from the content of the function.
     """
 
     function: Callable[[Any], Any]
-    then: Callable[[Any], Any] | None = None
     name: str = field(default_factory=lambda: f"privatelr-predict-{uuid.uuid4().hex}")
 
     @property
@@ -184,8 +154,7 @@ class _Told:
         return "privatelr-predict"
 
     def __call__(self, part: Any) -> Any:
-        found = self.function(part)
-        return found if self.then is None else self.then(found)
+        return self.function(part)
 
     def __dask_tokenize__(self) -> str:
         return self.name

@@ -194,20 +194,20 @@ def _with_columns(batch: Batch) -> Batch:
 def _from_mapping(data: Mapping[Any, Any]) -> pd.DataFrame:
     for values in data.values():
         _require_memory(values)
+    names = [name_of(key) for key in data]
+    require_distinct(names)
     # matched by position: an index would align, and so add or drop records
-    found = {name_of(key): as_column(f"data[{key!r}]", values) for key, values in data.items()}
-    require_distinct([name_of(key) for key in data])
-    given = [column for column in found.values() if column is not None]
+    found = [as_column(f"data[{key!r}]", values) for key, values in data.items()]
+    given = [column for column in found if column is not None]
     if any(column.ndim != 1 for column in given):
         raise SchemaError("data: a mapping takes columns of one value per record.")
     if len({len(column) for column in given}) != min(1, len(data)):
         raise SchemaError("data: a mapping of columns takes columns of equal length.")
-    constants = {
-        name_of(key): constant_column(values, len(given[0]))
-        for key, values in data.items()
-        if found[name_of(key)] is None
-    }
-    return pd.DataFrame({**found, **constants})
+    columns = [
+        constant_column(values, len(given[0])) if column is None else column
+        for column, values in zip(found, data.values(), strict=True)
+    ]
+    return pd.DataFrame(dict(zip(names, columns, strict=True)))
 
 
 def _target(names: list[str], target: str | int | None) -> str:
@@ -298,10 +298,9 @@ def name_of_values(values: Any) -> str | None:
     if isinstance(values, pd.DataFrame) and values.shape[1] == 1:
         values = values.iloc[:, 0]
     name = getattr(values, "name", None) if hasattr(values, "dtype") else None
-    is_index = isinstance(values, pd.Series | pd.Index)  # whose names may be numbers
-    return (
-        str(name) if name is not None and (is_index or (isinstance(name, str) and name)) else None
-    )
+    if isinstance(values, pd.Series | pd.Index):  # whose names may be numbers
+        return None if name is None else str(name)
+    return name if isinstance(name, str) and name else None
 
 
 def new_name(name: str, taken: Collection[str]) -> str:

@@ -6,16 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from uuid import uuid4
 
 import numpy as np
 import pandas as pd
 
 from privatelr.errors import SchemaError, require_number, show
-
-if TYPE_CHECKING:
-    from privatelr.formula import Interval
+from privatelr.formula import Interval
 
 BoundsLike = Mapping[str, Sequence[float]]
 LevelsLike = Mapping[str, Iterable[Hashable]]

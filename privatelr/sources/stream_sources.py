@@ -165,6 +165,7 @@ def _of_schema(
 
 def _of_dataset(data: Any, *, all_of_them: bool = False) -> RecordBatches:
     """Batches of a dataset whose files have its types, and the same columns if so asked."""
+    arrow_files.require_typed(data)
 
     def required(columns: Sequence[str]) -> None:
         arrow_files.require_types(data, columns, all_of_them=all_of_them)
@@ -179,12 +180,6 @@ def _of_dataset(data: Any, *, all_of_them: bool = False) -> RecordBatches:
         return sum(batch.num_rows for batch in batches([]))
 
     return _of_schema(data.schema, batches, counted, required)
-
-
-def _of_named_files(data: Any) -> RecordBatches:
-    """Batches of a dataset that the user made."""
-    arrow_files.require_typed(data)
-    return _of_dataset(data)
 
 
 def _of_path(path: Any) -> RecordBatches:
@@ -255,7 +250,7 @@ def _of_function(function: Callable[..., Any]) -> RecordBatches:
 
 _ADAPTERS: dict[tuple[str, str], Callable[[Any], RecordBatches]] = {
     ("privatelr", "RecordBatches"): lambda data: data,
-    ("pyarrow", "Dataset"): _of_named_files,
+    ("pyarrow", "Dataset"): _of_dataset,
     ("duckdb", "DuckDBPyRelation"): _of_relation,
     ("polars", "LazyFrame"): _of_lazy_frame,
 }

@@ -7,7 +7,7 @@ from scipy import sparse
 from privatelr.numerics import LOSSES, Huber, Logistic, Objective, hessian
 from privatelr.numerics.rows import DenseRows, SparseRows, rough_gram
 from privatelr.numerics.solve import Newton, certificate, descend, newton
-from privatelr.numerics.solve.newton import is_worth_steering, lbfgs_minimum, thinned_rows
+from privatelr.numerics.solve.newton import lbfgs_minimum, thinned_rows
 
 
 def labels(margin, rng):
@@ -67,7 +67,7 @@ def objective_of(table, loss, lambda_=1e-4, tilt=0.0):
 @pytest.mark.parametrize("loss", [*LOSSES.values(), Huber(0.01)], ids=[*LOSSES, "sharp"])
 def test_the_minimum_is_that_of_newton(table, loss, tilt):
     objective = objective_of(table, loss, tilt=tilt)
-    assert is_worth_steering(objective.rows)
+    assert objective.rows.n * objective.rows.d >= 2**14  # steps by gradients alone come first
     minimum = Newton()(objective)
     assert minimum.gradient_norm <= certificate(objective)
     alone = descend(objective, np.zeros(objective.rows.d), 1e-10, 500)

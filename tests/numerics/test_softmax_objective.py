@@ -15,11 +15,11 @@ from privatelr.numerics.softmax_objective import (
     value_and_gradient,
 )
 from privatelr.numerics.solve import softmax_minimum as solving
-from privatelr.numerics.solve.certified import Derivatives, precise_minimum
+from privatelr.numerics.solve.certified import Derivatives, enclose, precise_minimum
 from privatelr.privacy.noise import FloatDraw
 
 K, P = 3, 4
-BALLS = Derivatives(solving._enclose, solving._hessian)
+BALLS = Derivatives(solving._sums, solving._hessian)
 
 
 def table(n=400, seed=0, weighted=True, large=1.0):
@@ -109,8 +109,8 @@ def exact_length(objective, tilt, w):
     before, ctx.prec = ctx.prec, 200
     try:
         parts = objective.rows, objective.loss, arb(objective.rows.n * objective.lambda_)
-        made = solving.ExactObjective(*parts, [arb(float(b)) for b in tilt])
-        found = solving._enclose(made, [arb(float(v)) for v in w]).gradient
+        made = solving.ExactObjective(*parts, [arb(float(b)) for b in tilt], derivatives=BALLS)
+        found = enclose(made, [arb(float(v)) for v in w]).gradient
         return float(sum((entry**2 for entry in found), arb(0)).sqrt())
     finally:
         ctx.prec = before

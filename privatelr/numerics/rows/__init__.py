@@ -5,7 +5,6 @@ from privatelr.numerics.rows.dense_rows import (
     BLOCK_ROWS,
     DenseRows,
     LooseRows,
-    TableRows,
     additions,
     block_rows,
     piece_rows,
@@ -38,7 +37,6 @@ from privatelr.numerics.rows.row_bounds import (
     bounded_rows,
     held_in_blocks,
     linear_predictor,
-    row_lengths,
     weights_of,
 )
 from privatelr.numerics.rows.sparse_rows import SparseRows, shares_within, sparse_backend

@@ -13,8 +13,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial, reduce
+from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,9 @@ from privatelr.dask_cluster import (
     Failure,
     evaluated,
     memory_for_rows,
+    outcome,
 )
-from privatelr.errors import PrivateLRError, SchemaError, redact_errors
+from privatelr.errors import SchemaError, redact_errors
 from privatelr.numerics.parallel import alone, in_order, threads
 from privatelr.numerics.rows.dense_rows import DenseRows, added
 from privatelr.numerics.rows.partition_work import (
@@ -39,7 +41,7 @@ from privatelr.numerics.rows.partition_work import (
 )
 from privatelr.numerics.rows.partitioned_rows import PartitionedRows
 from privatelr.numerics.rows.row_bounds import RowBounds
-from privatelr.types import Block, IntArray, Kernel
+from privatelr.types import IntArray, Kernel
 
 MOST_PARTITIONS = 2**16
 """Largest number of partitions, for which `numerics.rows.additions` bounds the tree of sums."""
@@ -69,11 +71,8 @@ def attempt(step: str, work: Work, part: Any, *given: Any) -> Any:
     """
     if isinstance(part, Failure):
         return part
-    try:
-        with np.errstate(all="ignore"), threads(1), redact_errors(_UNREAD):
-            return getattr(work, step)(part, *given)
-    except PrivateLRError as error:
-        return Failure(type(error), str(error))
+    with np.errstate(all="ignore"), threads(1):
+        return outcome(_UNREAD, getattr(work, step), part, *given)
 
 
 def new_name(purpose: str) -> str:
@@ -143,7 +142,7 @@ def persisted(nodes: Sequence[Any], bar: Counted = ()) -> tuple[Any, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class DaskRows(PartitionedRows):
     """Labelled rows in partitions, bounded on the workers that hold them.
 
@@ -153,16 +152,8 @@ class DaskRows(PartitionedRows):
         Partitions, or what is kept of them.
     lengths : tuple of int
         Rows of each.
-    records : int
-        The number of rows.
     work : Delayed
         How a partition is made into bounded rows.
-    d : int
-    radius : float
-        No row is longer, the intercept entry included.
-    blocks : tuple of Block
-    offset_bound : float
-        No offset is larger; 0 if rows have none.
     bar : Counted
         What the line of a graph counts.
     persons : int or None
@@ -181,17 +172,9 @@ class DaskRows(PartitionedRows):
 
     parts: tuple[Any, ...]
     lengths: tuple[int, ...]
-    records: int
     work: Any
-    d: int
-    radius: float
-    blocks: tuple[Block, ...]
-    offset_bound: float
     bar: Counted
-    persons: int | None = None
     unread: DaskRows | None = None
-    _thin: list[DenseRows] = field(default_factory=list)
-    _seen: list[int] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -228,16 +211,16 @@ class DaskRows(PartitionedRows):
         bounds = RowBounds(**limits)
         counted: Counted = (sum(lengths),) if persons is None else (persons, "persons")
         made = cls(
-            parts,
-            lengths,
-            sum(lengths),
-            constant(Work(opener, bounds), "plan"),
-            bounds.width(p),
-            bounds.radius,
-            bounds.blocks,
-            bounds.offset_bound,
-            counted if bar else (),
-            persons,
+            parts=parts,
+            lengths=lengths,
+            records=sum(lengths),
+            work=constant(Work(opener, bounds), "plan"),
+            d=bounds.width(p),
+            radius=bounds.radius,
+            blocks=bounds.blocks,
+            offset_bound=bounds.offset_bound,
+            bar=counted if bar else (),
+            persons=persons,
         )
         if made.records * (made.d + 1) * 8 > memory_for_rows():
             return made
@@ -260,10 +243,7 @@ class DaskRows(PartitionedRows):
 
     def _every(self, step: str, *given: Any) -> list[Any]:
         constants = [constant(value, "given") for value in given]
-        return self._computed(self._tasks(step, new_name("step"), *constants))
-
-    def _computed(self, nodes: Sequence[Any]) -> list[Any]:
-        return computed(nodes, self.bar)
+        return computed(self._tasks(step, new_name("step"), *constants), self.bar)
 
     def _sums(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum in a fixed tree.
@@ -278,7 +258,7 @@ class DaskRows(PartitionedRows):
     def _added(self, step: str, kernel: Any) -> tuple[Any, ...]:
         leaves = self._tasks(step, new_name(step), constant(kernel, "kernel"))
         found: tuple[Any, ...]
-        (found,) = self._computed([tree_sum(leaves, new_name(step))])
+        (found,) = computed([tree_sum(leaves, new_name(step))], self.bar)
         return found
 
     def over_persons(self, function: Callable[[DenseRows], tuple[Any, ...]]) -> tuple[Any, ...]:
@@ -289,7 +269,7 @@ class DaskRows(PartitionedRows):
 
     def fold_with_shares(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what a kernel returns that takes the shares of persons after the tables."""
-        return self.over_persons(partial(_fold_shares, kernel))
+        return self.over_persons(methodcaller("fold_with_shares", kernel))
 
     def _folded_here(self, kernel: Kernel) -> tuple[Any, ...]:
         """The same sum in this thread, with one partition in memory at a time."""
@@ -311,13 +291,9 @@ class DaskRows(PartitionedRows):
                 given = ("thin", self.work, part, length, start, stride)
                 tasks.append(task(attempt, name, (i,), *given))
             first += length
-        return self._computed(tasks)
+        return computed(tasks, self.bar)
 
 
 def _require_equal(rows: DaskRows, expected: tuple[IntArray, ...]) -> None:
     if int(rows.fold(in_any_order)[0][0]) != int(expected[0][0]):
         raise changed()
-
-
-def _fold_shares(kernel: Kernel, rows: DenseRows) -> tuple[Any, ...]:
-    return rows.fold_with_shares(kernel)

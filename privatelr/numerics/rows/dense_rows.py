@@ -196,6 +196,10 @@ class TableRows:
         assert self.shares is not None
         return tuple(folded(kernel, block_rows(self.d), *self.tables, self.shares))
 
+    def with_table(self, x: Any, y: FloatArray, offset: FloatArray | None = None) -> Self:
+        """Rows under the same bounds: of these, or of others that were held to them."""
+        return object.__new__(type(self))._put(x, y, self, offset)._like(self)
+
     def _like(self, other: TableRows) -> Self:
         """These rows, which are some of others, with as many persons for each record."""
         if other.persons is None:
@@ -289,21 +293,9 @@ class DenseRows(TableRows):
         """About m of the rows, at equal distances: which ones depends on n and m alone."""
         stride = max(self.records // m, 1)
         x = self.x[::stride]
-        if stride > _NEAR:
-            # copied, because each row that is far away costs a wait for memory
-            far_apart, x = x, np.empty(x.shape)
-
-            def gather(start: int) -> None:
-                x[start : start + _PIECE] = far_apart[start : start + _PIECE]
-
-            in_order(gather, range(0, len(x), _PIECE))
+        if stride > _NEAR:  # copied, because each row that is far away costs a wait for memory
+            x = np.ascontiguousarray(x)
         return self.with_table(x, *(np.ascontiguousarray(t[::stride]) for t in self.tables[1:]))
-
-    def with_table(
-        self, x: FloatArray, y: FloatArray, offset: FloatArray | None = None
-    ) -> DenseRows:
-        """Rows under the same bounds: of these, or of others that were held to them."""
-        return object.__new__(type(self))._put(x, y, self, offset)._like(self)
 
     def scores(self, coef: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Linear predictor and label of each usable row."""

@@ -162,15 +162,6 @@ def changed() -> SchemaError:
     )
 
 
-def require_first(seen: list[int], checksum: IntArray) -> None:
-    """Refuse rows whose checksum ``(1,)`` is not that of the first pass, which is noted."""
-    found = int(checksum[0])
-    if not seen:
-        seen.append(found)
-    elif found != seen[0]:
-        raise changed()
-
-
 def checksum(x: FloatArray, y: FloatArray, *offset: FloatArray) -> IntArray:
     """A number ``(1,)`` of a block of rows; those of blocks are added modulo ``2**64``.
 
@@ -184,19 +175,9 @@ def checksum(x: FloatArray, y: FloatArray, *offset: FloatArray) -> IntArray:
     """
     lanes = [_in_lanes(x, _LANES), _in_lanes(y, _LABEL_LANES)]
     lanes += [_in_lanes(table, _OFFSET_LANES) for table in offset]
-    return number_of(np.concatenate(lanes), _WEIGHTS)
-
-
-def number_of(lanes: IntArray, weights: IntArray) -> IntArray:
-    """One number ``(1,)`` of lanes ``(k,)`` that were added up, by at least as many weights."""
-    words: Any = lanes
+    words: Any = np.concatenate(lanes)
     words ^= words >> np.uint64(32)  # an even number of signs that change would add up to nothing
-    return np.asarray(np.add.reduce(words * weights[: len(words)], keepdims=True))
-
-
-def lane_weights(k: int) -> IntArray:
-    """Weights ``(k,)`` of lanes; they are odd, so that a product modulo ``2**64`` loses no bit."""
-    return np.cumprod(np.full(k, 0x9E3779B97F4A7C15, dtype=np.uint64))
+    return np.asarray(np.add.reduce(words * _WEIGHTS[: len(words)], keepdims=True))
 
 
 def in_any_order(x: FloatArray, y: FloatArray, *offset: FloatArray) -> tuple[IntArray]:
@@ -211,7 +192,9 @@ def in_any_order(x: FloatArray, y: FloatArray, *offset: FloatArray) -> tuple[Int
     return (np.asarray(np.add.reduce(found ^ (found >> np.uint64(29)), keepdims=True)),)
 
 
-_WEIGHTS = lane_weights(sum(primes[0] for primes in (_LANES, _LABEL_LANES, _OFFSET_LANES)))
+_MOST_LANES = _LANES[0] + _LABEL_LANES[0] + _OFFSET_LANES[0]
+_WEIGHTS = np.cumprod(np.full(_MOST_LANES, 0x9E3779B97F4A7C15, dtype=np.uint64))
+"""Weights of lanes; they are odd, so that a product modulo ``2**64`` loses no bit."""
 
 
 def _in_lanes(entries: FloatArray, primes: tuple[int, int]) -> IntArray:

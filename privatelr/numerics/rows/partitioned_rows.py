@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial, reduce
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar
 
 import numpy as np
 
-from privatelr.errors import SchemaError
 from privatelr.numerics.rows.dense_rows import DenseRows
-from privatelr.numerics.rows.partition_work import Held, require_first
+from privatelr.numerics.rows.partition_work import Held, changed
 from privatelr.types import Block, FloatArray, IntArray, Kernel, Rows
 
 MOST_SCORED = 5_000_000
@@ -33,34 +32,43 @@ class RowFacts:
     blocks: tuple[Block, ...]
     offset_bound: float
 
-    def fold(self, kernel: Kernel) -> NoReturn:
-        """Refuse: a kernel sees blocks, and no more of the rows than these facts."""
-        raise SchemaError("rows: a kernel may not fold the rows that it is folded over.")
-
 
 def no_sums(*block: Any) -> tuple[Any, ...]:
     """A kernel of which only the checksum of the rows is left."""
     return ()
 
 
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class PartitionedRows(ABC):
     """Labelled rows in partitions, of which a few are bounded at a time.
 
     A class of its own for each kind of partition says how all of them take a step of `Work`.
+
+    Attributes
+    ----------
+    records : int
+        The number of rows.
+    d : int
+    radius : float
+        No row is longer, the intercept entry included.
+    blocks : tuple of Block
+    offset_bound : float
+        No offset is larger; 0 if rows have none.
+    persons : int or None
+        The number of persons; None if each row is of its own.
     """
 
-    __slots__ = ()
     is_bounded: ClassVar[bool] = True
+    has_scattered_persons: ClassVar[bool] = False
+    """Whether records of a person may be in several parts."""
     records: int
     d: int
     radius: float
     blocks: tuple[Block, ...]
     offset_bound: float
-    persons: int | None
-    has_scattered_persons: ClassVar[bool] = False
-    """Whether records of a person may be in several parts."""
-    _thin: list[DenseRows]
-    _seen: list[int]
+    persons: int | None = None
+    _thin: list[DenseRows] = field(default_factory=list)
+    _seen: list[int] = field(default_factory=list)
 
     @property
     def n(self) -> int:
@@ -106,7 +114,11 @@ class PartitionedRows(ABC):
         return partial(self.fold, no_sums)
 
     def _require_unchanged(self, checksum: IntArray) -> None:
-        require_first(self._seen, checksum)
+        """Refuse rows whose checksum ``(1,)`` is not that of the first pass, which is noted."""
+        if not self._seen:
+            self._seen.append(int(checksum[0]))
+        elif int(checksum[0]) != self._seen[0]:
+            raise changed()
 
     def thinned(self, m: int) -> DenseRows:
         """About m of the rows, at equal distances, in the memory of this process.

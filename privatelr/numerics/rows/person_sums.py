@@ -17,11 +17,11 @@ from privatelr.types import FloatArray, IntArray
 
 _HELD = 2**25
 """Numbers of persons in a stream that are in memory at once: 256 MiB."""
+Weigh = Callable[..., tuple[FloatArray, FloatArray]]
+"""Takes blocks of the tables of rows, and returns two weights of each row."""
 
 
-def grams_of_persons(
-    rows: Any, weigh: Callable[..., tuple[FloatArray, FloatArray]], longest: float
-) -> tuple[FloatArray, FloatArray]:
+def grams_of_persons(rows: Any, weigh: Weigh, longest: float) -> tuple[FloatArray, FloatArray]:
     """``sum_i c_i x_i x_i'`` over rows, and ``sum_u g_u g_u'``, with g_u a sum over a person's.
 
     Parameters
@@ -50,9 +50,7 @@ def grams_of_persons(
     return curvature, total
 
 
-def _of_tables(
-    weigh: Callable[..., tuple[FloatArray, FloatArray]], longest: float, rows: TableRows
-) -> tuple[FloatArray, FloatArray]:
+def _of_tables(weigh: Weigh, longest: float, rows: TableRows) -> tuple[FloatArray, FloatArray]:
     """The same of rows in memory, which hold whole persons."""
     assert rows.owners is not None
     order = _by_person(rows.owners, rows.n)
@@ -112,10 +110,7 @@ def _whole_persons(
 
 
 def _weighed(
-    rows: TableRows,
-    weigh: Callable[..., tuple[FloatArray, FloatArray]],
-    taken: IntArray,
-    size: int,
+    rows: TableRows, weigh: Weigh, taken: IntArray, size: int
 ) -> tuple[list[Any], FloatArray, FloatArray]:
     """Tables of these records, and both weights of each, so many at once."""
     tables = [
@@ -125,9 +120,7 @@ def _weighed(
     return tables, *_weights(tables, weigh, size)
 
 
-def _weights(
-    tables: Sequence[Any], weigh: Callable[..., tuple[FloatArray, FloatArray]], size: int
-) -> tuple[FloatArray, FloatArray]:
+def _weights(tables: Sequence[Any], weigh: Weigh, size: int) -> tuple[FloatArray, FloatArray]:
     blocks = (slice(a, a + size) for a in range(0, len(tables[1]), size))
     found = [weigh(*(table[block] for table in tables)) for block in blocks]
     bends, weights = map(np.concatenate, zip(*found, strict=True))
@@ -151,9 +144,7 @@ Waiting = list[tuple[IntArray, FloatArray]]
 """Persons ``(n,)`` and weighted rows ``(n, d)`` of pieces that are not added to others yet."""
 
 
-def _of_stream(
-    rows: StreamRows, weigh: Callable[..., tuple[FloatArray, FloatArray]], longest: float
-) -> tuple[FloatArray, FloatArray]:
+def _of_stream(rows: StreamRows, weigh: Weigh, longest: float) -> tuple[FloatArray, FloatArray]:
     """The same where records of a person may be anywhere in a stream, in several passes.
 
     Each pass holds the vectors of so many persons as fit into memory, by public facts.

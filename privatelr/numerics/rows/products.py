@@ -6,18 +6,16 @@ alike for both; what is not, or is better not, has a function here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from privatelr.numerics.losses import Loss
 from privatelr.numerics.parallel import summed
 from privatelr.numerics.rows.dense_rows import SUMMED_BLOCKS, block_rows, fast_products, folded
-from privatelr.numerics.rows.row_bounds import linear_predictor, weights_of
-from privatelr.types import FloatArray, IntArray, Kernel, Offset
+from privatelr.numerics.rows.row_bounds import linear_predictor
+from privatelr.types import FloatArray, IntArray, Kernel
 
 _DOT = 64
 """Terms of the sums of dense blocks that are left to the order of the linear algebra library."""
@@ -46,46 +44,6 @@ def weighted_sum(weights: FloatArray, x: Any) -> FloatArray:
     """Return ``weights @ x``, while other threads can run."""
     # for a vector and a table `@` keeps the interpreter lock (NumPy up to 2.4)
     return np.asarray(weights @ x if sparse.issparse(x) else np.dot(weights, x))
-
-
-def weighted_labels(labels: FloatArray) -> FloatArray:
-    """Return labels ``(n,)`` times their weights: themselves, if all count fully."""
-    if labels.max(initial=0.0) <= 1.0 and labels.min(initial=0.0) >= -1.0:
-        return labels
-    return labels * weights_of(labels)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SlopeSums:
-    """A kernel: the sum ``(d,)`` of the slopes of the losses at w, times labels and rows.
-
-    Rows may know a faster way to take it than by calling it, as `LossSums`.
-    """
-
-    loss: Loss
-    w: FloatArray = field(repr=False)
-
-    def __call__(self, x: Any, y: FloatArray, z: Offset = 0.0) -> tuple[FloatArray]:
-        margin = margins(x, self.w)
-        if isinstance(z, np.ndarray):  # no pass over margins for a zero
-            margin += z
-        margin *= y
-        slope = self.loss.slope(margin)
-        slope *= weighted_labels(y)
-        return (weighted_sum(slope, x),)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LossSums:
-    """A kernel: the sum of the losses at w ``(d,)``, and that of their slopes."""
-
-    loss: Loss
-    w: FloatArray = field(repr=False)
-
-    def __call__(self, x: Any, y: FloatArray, z: Offset = 0.0) -> tuple[float, FloatArray]:
-        margin, weight = y * (margins(x, self.w) + z), weights_of(y)
-        lost = float((self.loss.value(margin) * weight).sum())
-        return lost, weighted_sum(self.loss.slope(margin) * (y * weight), x)
 
 
 def column_sums(x: Any, weight: FloatArray | None = None) -> tuple[FloatArray, FloatArray]:

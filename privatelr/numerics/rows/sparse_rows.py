@@ -93,9 +93,7 @@ class SparseRows(TableRows):
     def thinned(self, m: int) -> SparseRows:
         """About m of the rows, at equal distances: which ones depends on n and m alone."""
         few = slice(None, None, max(self.records // m, 1))
-        made = object.__new__(SparseRows)
-        offset = None if self.offset is None else self.offset[few]
-        return made._put(self.x[few], self.y[few], self, offset)._like(self)
+        return self.with_table(*(table[few] for table in self.tables))
 
     def filled(self, held: IntArray) -> tuple[Rows, IntArray] | None:
         """The same rows without the columns in which they have no entries, if there are many."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar, TypeVar
 
@@ -24,7 +24,7 @@ from privatelr.numerics.rows.partition_work import (
 )
 from privatelr.numerics.rows.partitioned_rows import PartitionedRows
 from privatelr.numerics.rows.row_bounds import RowBounds
-from privatelr.types import Block, FloatArray, IntArray, Kernel
+from privatelr.types import FloatArray, IntArray, Kernel
 
 T = TypeVar("T")
 _ROWS, _ENTRIES = 2**15, 2**22
@@ -34,7 +34,7 @@ _CACHED, _FEW = 2**18, 2**10
 _UNREAD = "its batches could not be read again; a charge that was made for this call stands"
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False, kw_only=True)
 class StreamRows(PartitionedRows):
     """Labelled rows that are read and bounded anew in every fold, a few of them at a time.
 
@@ -42,19 +42,9 @@ class StreamRows(PartitionedRows):
     ----------
     batches : callable
         Takes a number of records, and reads all of them anew: parts of so many but for the last.
-    records : int
-        The number of rows.
     work : Work
-    d : int
-    radius : float
-        No row is longer, the intercept entry included.
-    blocks : tuple of Block
-    offset_bound : float
-        No offset is larger; 0 if rows have none.
     size : int
         Rows of a piece.
-    persons : int or None
-        The number of persons; None if each row is of its own.
     owners : ndarray of shape (n,) or None
         The number of the person, from 0, whose row it is.
 
@@ -66,18 +56,10 @@ class StreamRows(PartitionedRows):
     """
 
     batches: Callable[[int], Generator[Any, None, None]]
-    records: int
     work: Work
-    d: int
-    radius: float
-    blocks: tuple[Block, ...]
-    offset_bound: float
     size: int
-    persons: int | None = None
     owners: IntArray | None = None
     has_scattered_persons: ClassVar[bool] = True
-    _thin: list[DenseRows] = field(default_factory=list)
-    _seen: list[int] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -96,8 +78,18 @@ class StreamRows(PartitionedRows):
         d, work = bounds.width(p), Work(opener, bounds)
         group = work.group_rows(p)
         size = max(min(_ROWS, _ENTRIES // max(d, p)) // group, 1) * group
-        facts = d, bounds.radius, bounds.blocks, bounds.offset_bound
-        return cls(batches, records, work, *facts, size, persons, owners)
+        return cls(
+            batches=batches,
+            records=records,
+            work=work,
+            d=d,
+            radius=bounds.radius,
+            blocks=bounds.blocks,
+            offset_bound=bounds.offset_bound,
+            size=size,
+            persons=persons,
+            owners=owners,
+        )
 
     def _sums(self, kernel: Kernel) -> tuple[Any, ...]:
         shape = block_rows(self.d), self.d
@@ -124,13 +116,18 @@ class StreamRows(PartitionedRows):
             every = summed(groups, parts, joined)
         return reduce(added, every)
 
-    def _every(self, step: str, *given: Any) -> list[Any]:
-        def taken(part: Any) -> Any:
+    def _over(self, take: Callable[[int, Any], T]) -> list[T]:
+        """Return, in order, what a function returns of the place of each part and of the part."""
+
+        def taken(numbered: tuple[int, Any]) -> T:
             with threads(1):
-                return getattr(self.work, step)(part, len(part), *given)
+                return take(*numbered)
 
         with self._pass() as parts, redact_errors(_UNREAD):
-            return in_order(taken, parts)
+            return in_order(taken, enumerate(parts))
+
+    def _every(self, step: str, *given: Any) -> list[Any]:
+        return self._over(lambda _, part: getattr(self.work, step)(part, len(part), *given))
 
     def fold_with_shares(self, kernel: Kernel) -> tuple[Any, ...]:
         """Sum what a kernel returns that takes the shares of persons after the tables."""
@@ -162,17 +159,11 @@ class StreamRows(PartitionedRows):
         return found
 
     def _thinned(self, stride: int) -> list[Held]:
-        def taken(numbered: tuple[int, Any]) -> Held | None:
-            place, part = numbered
+        def thin(place: int, part: Any) -> Held | None:
             start = -place * self.size % stride
-            if start >= len(part):
-                return None
-            with threads(1):
-                return self.work.thin(part, len(part), start, stride)
+            return self.work.thin(part, len(part), start, stride) if start < len(part) else None
 
-        with self._pass() as parts, redact_errors(_UNREAD):
-            found = in_order(taken, enumerate(parts))
-        return [held for held in found if held is not None]
+        return [held for held in self._over(thin) if held is not None]
 
     def _pass(self) -> Any:
         return closing(self.batches(self.size))

@@ -400,9 +400,12 @@ class ExactObjective:
 
 
 class Derivatives(NamedTuple):
-    """How an objective of another form than that of one margin is enclosed, and its Hessian."""
+    """What rows add to an objective of another form than that of one margin.
 
-    enclose: Callable[[ExactObjective, list[flint.arb]], BallPoint]
+    The first returns enclosures of their sum and of its gradient at a point, the second a Hessian.
+    """
+
+    sums: Callable[[ExactObjective, list[flint.arb]], tuple[flint.arb, flint.arb_mat]]
     hessian: Callable[[ExactObjective, list[flint.arb]], flint.arb_mat]
 
 
@@ -470,10 +473,11 @@ def _folded(objective: ExactObjective, w: list[flint.arb], kernel: Callable[...,
         signed = flint.arb_mat((x * np.sign(y)[:, None]).tolist())
         sizes = [flint.arb(float(max(abs(label), 1.0))) for label in y]
         shifts = np.broadcast_to(np.sign(y) * z, len(y)).tolist()
-        losses = [
-            _weighted(objective.loss.enclose(size * (margin + shift)), size)
-            for margin, size, shift in zip((signed * column).entries(), sizes, shifts, strict=True)
-        ]
+        losses = []
+        for margin, size, shift in zip((signed * column).entries(), sizes, shifts, strict=True):
+            # of a record with the weight ``1 / size**2``, with its derivatives by the margin
+            value, slope, curvature = objective.loss.enclose(size * (margin + shift))
+            losses.append((value / size**2, slope / size, curvature))
         found: tuple[Any, ...] = kernel(signed, losses)
         return found
 
@@ -481,24 +485,15 @@ def _folded(objective: ExactObjective, w: list[flint.arb], kernel: Callable[...,
         return objective.rows.fold(products.in_dense_pieces(of_rows))
 
 
-def _weighted(
-    enclosed: tuple[flint.arb, flint.arb, flint.arb], size: flint.arb
-) -> tuple[flint.arb, flint.arb, flint.arb]:
-    """The loss of a record with the weight ``1 / size**2``, and its derivatives by its margin."""
-    value, slope, curvature = enclosed
-    return value / size**2, slope / size, curvature
-
-
 def enclose(objective: ExactObjective, w: list[flint.arb]) -> BallPoint:
     """Enclose F and its gradient at w, in one pass over the rows."""
-    if objective.derivatives is not None:
-        return objective.derivatives.enclose(objective, w)
 
     def kernel(signed: flint.arb_mat, losses: Any) -> tuple[flint.arb, flint.arb_mat]:
         slopes = flint.arb_mat(1, len(losses), [slope for _, slope, _ in losses])
         return sum((value for value, _, _ in losses), flint.arb(0)), slopes * signed
 
-    total, slopes = _folded(objective, w, kernel)
+    other = objective.derivatives
+    total, slopes = other.sums(objective, w) if other else _folded(objective, w, kernel)
     penalty, tilt = objective.penalty, objective.tilt
     terms = zip(slopes.entries(), w, tilt, strict=True)
     gradient = [slope + penalty * entry + b for slope, entry, b in terms]
@@ -512,15 +507,14 @@ def enclose(objective: ExactObjective, w: list[flint.arb]) -> BallPoint:
 
 def hessian(objective: ExactObjective, w: list[flint.arb]) -> flint.arb_mat:
     """Return a second derivative ``(d, d)`` at w; at kinks one of several. One pass over rows."""
-    if objective.derivatives is not None:
-        return objective.derivatives.hessian(objective, w)
 
     def kernel(signed: flint.arb_mat, losses: Any) -> tuple[flint.arb_mat]:
         pairs = zip(losses, signed.tolist(), strict=True)
         weighted = [[curvature.mid() * entry for entry in row] for (*_, curvature), row in pairs]
         return (signed.transpose() * flint.arb_mat(weighted),)
 
-    matrix: flint.arb_mat = _folded(objective, w, kernel)[0]
+    other = objective.derivatives
+    matrix = other.hessian(objective, w) if other else _folded(objective, w, kernel)[0]
     for j in range(len(w)):
         matrix[j, j] += objective.penalty
     return matrix if objective.stiff is None else matrix + objective.stiff

@@ -33,7 +33,7 @@ from scipy import linalg, sparse
 from scipy.linalg import lapack
 
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import ArgumentError, NotConvergedError, require_number
+from privatelr.errors import ArgumentError, NotConvergedError, require_number, require_whole
 from privatelr.numerics.objective import (
     Objective,
     curvature_within,
@@ -122,9 +122,7 @@ class Newton:
         takes = f"a number above 0 and up to {CERTIFICATE:g}"
         require_number(ArgumentError, "tolerance", self.tolerance, takes, **limits)
         name, takes = "max_iterations", "a whole number from 1"
-        limit = require_number(ArgumentError, name, self.max_iterations, takes, at_least=1)
-        if not limit.is_integer():
-            raise ArgumentError(f"max_iterations={limit:g}: max_iterations takes {takes}.")
+        require_whole(ArgumentError, name, self.max_iterations, takes, at_least=1)
 
     def __call__(
         self, objective: Objective, goal: float = math.inf, final: VectorMap | None = None
@@ -145,9 +143,10 @@ class Newton:
             # columns without entries are minimised by a formula
             part = filled_part(objective)
             filled = objective if part is None else part[0]
-            starts, norm = [np.zeros(filled.rows.d)], math.nan
+            n, d = filled.rows.n, filled.rows.d
+            starts, norm = [np.zeros(d)], math.nan
             # for many rows a Hessian is expensive, and gradients alone lead near the minimum
-            if is_worth_steering(filled.rows) and not is_wide(filled.rows):
+            if n * d >= _WORTH and n >= _TALL * d and not is_wide(filled.rows):
                 near, norm = lbfgs_minimum(filled, goal, None if part else final)
                 found = Minimum(near, norm)
                 starts.insert(0, near)  # zero stays as a second start, if this one stalls at bends
@@ -283,11 +282,6 @@ _AGAIN = 3
 """Number of Hessians over all rows that are tried before Newton's method takes over."""
 
 
-def is_worth_steering(rows: Rows) -> bool:
-    """Whether steps by gradients alone should come first; a function of public facts."""
-    return rows.n * rows.d >= _WORTH and rows.n >= _TALL * rows.d
-
-
 def thinned_rows(n: int, d: int) -> int | None:
     """Return the number of rows for the first Hessian, or None if there are too few rows."""
     share = n // _SHARE
@@ -305,7 +299,7 @@ def lbfgs_minimum(
     Parameters
     ----------
     objective : Objective
-        An objective of many rows; see `is_worth_steering`.
+        An objective of many rows.
     enough : float
         Length of the gradient at which to stop.
     final : callable, optional

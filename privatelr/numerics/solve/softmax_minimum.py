@@ -27,7 +27,6 @@ from privatelr.numerics.softmax_objective import (
     value_and_gradient,
 )
 from privatelr.numerics.solve.certified import (
-    BallPoint,
     Derivatives,
     ExactObjective,
     Tilt,
@@ -97,8 +96,7 @@ def certified_softmax(
         enough = bool(flint.arb(softmax_gradient_bound(objective, w)) + rounding <= tau)
     if enough:
         return [flint.arb(float(entry)) for entry in w]
-    own = Derivatives(_enclose, _hessian)
-    return precise_minimum(objective, w, tau, tilt, own)
+    return precise_minimum(objective, w, tau, tilt, Derivatives(_sums, _hessian))
 
 
 def plain_softmax(rows: Rows, classes: int, lambda_: float, tilt: FloatArray) -> FloatArray:
@@ -176,8 +174,8 @@ def _folded(objective: ExactObjective, w: list[flint.arb], kernel: Callable[...,
         return objective.rows.fold(products.in_dense_pieces(of_rows))
 
 
-def _enclose(objective: ExactObjective, w: list[flint.arb]) -> BallPoint:
-    """Enclose F and its gradient at w, in one pass over the rows."""
+def _sums(objective: ExactObjective, w: list[flint.arb]) -> tuple[flint.arb, flint.arb_mat]:
+    """Enclose what rows add to F and to its gradient at w, in one pass over them."""
 
     def kernel(x: flint.arb_mat, rows: list[Parts]) -> tuple[flint.arb, flint.arb_mat]:
         value, slopes = flint.arb(0), []
@@ -186,16 +184,12 @@ def _enclose(objective: ExactObjective, w: list[flint.arb]) -> BallPoint:
             slopes.append([(p - (k == place)) / size for k, p in enumerate(shares)])
         return value, flint.arb_mat(slopes).transpose() * x
 
-    total, slopes = _folded(objective, w, kernel)
-    penalty, tilt = objective.penalty, objective.tilt
-    terms = zip(slopes.entries(), w, tilt, strict=True)
-    gradient = [slope + penalty * entry + b for slope, entry, b in terms]
-    quadratic = sum((e * (penalty / 2 * e + b) for e, b in zip(w, tilt, strict=True)), flint.arb(0))
-    return BallPoint(w, total + quadratic, gradient)
+    found: tuple[flint.arb, flint.arb_mat] = _folded(objective, w, kernel)
+    return found
 
 
 def _hessian(objective: ExactObjective, w: list[flint.arb]) -> flint.arb_mat:
-    """Return the second derivative ``(K d, K d)`` at w, in one pass over the rows."""
+    """Return what rows add to the Hessian ``(K d, K d)`` at w, in one pass over them."""
     d = objective.rows.d
     k = len(w) // d
 
@@ -213,6 +207,4 @@ def _hessian(objective: ExactObjective, w: list[flint.arb]) -> flint.arb_mat:
         return (found,)
 
     matrix: flint.arb_mat = _folded(objective, w, kernel)[0]
-    for entry in range(k * d):
-        matrix[entry, entry] += objective.penalty
     return matrix
