@@ -270,11 +270,8 @@ def fit(
             fits[level] = kind(at, release, cut, diagnostics)
         if check is not None:
             check()
-    if by is None:
-        only: Fitted = fits[None]
-        return only
     # few calls ask for strata, and all others are better served by the type of a fit
-    return cast("Fitted", strata_of_fits.Strata(by.column, fits))
+    return cast("Fitted", fits[None] if by is None else strata_of_fits.Strata(by.column, fits))
 
 
 def release_before(rows: Any, spec: DesignSpec, calibration: Any, draws: Draws) -> dict[str, Any]:

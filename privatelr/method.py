@@ -15,7 +15,6 @@ from privatelr.mechanisms import (
     Request,
     calibrate_all,
     draw_all,
-    mechanism_of,
     promises_for,
     relative_noise,
     release_all,
@@ -228,8 +227,7 @@ def perturbation(
     """Set up objective or output perturbation; refuses choices that no theorem covers."""
     if not callable(solver) or isinstance(solver, type):
         raise ArgumentError(f"solver={show(solver)}: solver takes a minimiser such as Newton().")
-    mechanism_of(request.placement, request.target)
-    pays = request.pays_for_scale
+    pays = request.target.is_private and SCALE in request.shares
     if rp_dim and (do_scale == "private" or pays):
         asked = "do_scale='private'" if do_scale == "private" else "spend={'scale': ...}"
         raise ArgumentError(

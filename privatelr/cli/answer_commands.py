@@ -23,7 +23,7 @@ from privatelr.cli.options import (
     Written,
     given,
     read_declarations,
-    read_study,
+    read_schema,
     together,
 )
 from privatelr.cli.outcomes import (
@@ -48,13 +48,12 @@ from privatelr.results.release_files import hash_in, load_with_hash
 if TYPE_CHECKING:
     from privatelr.planning import suggestions
     from privatelr.results import declarations
-    from privatelr.results.answers import chosen_fit, private_roc
+    from privatelr.results.answers import chosen_fit
     from privatelr.results.pages import comparison
 else:
     suggestions = lazy_import("privatelr.planning.suggestions")
     declarations = lazy_import("privatelr.results.declarations")
     chosen_fit = lazy_import("privatelr.results.answers.chosen_fit")
-    private_roc = lazy_import("privatelr.results.answers.private_roc")
     comparison = lazy_import("privatelr.results.pages.comparison")
 
 _TEMPLATE = """\
@@ -180,7 +179,8 @@ def bounds(
     with seed_said(seed):
         released = suggestions.suggest_bounds(frame, known["bounds"], target, **paid)
     _say_uncharged(charge)
-    _deliver(released, {**read_study(declared), **known, "bounds": dict(released)}, written, save)
+    known["bounds"] = dict(released)
+    _deliver(released, {**read_schema(declared.schema)[1], **known}, written, save)
     return DONE
 
 
@@ -235,7 +235,7 @@ def levels(
         released = suggestions.levels_from(frame, name, target, **paid)
     known["levels"] |= released
     _say_uncharged(charge)
-    _deliver(released, {**read_study(declared), **known}, written, save)
+    _deliver(released, {**read_schema(declared.schema)[1], **known}, written, save)
     return DONE
 
 

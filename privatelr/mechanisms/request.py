@@ -211,11 +211,6 @@ class Request:
         return self.analysis == "cms11" or not self.target.is_private
 
     @property
-    def pays_for_scale(self) -> bool:
-        """Whether the scale of the columns has a share of the price of its own."""
-        return self.target.is_private and SCALE in self.shares
-
-    @property
     def buys_intervals(self) -> bool:
         """Whether the matrices of inference have a share of the price."""
         return self.spend == "inference" or INFERENCE in self.shares

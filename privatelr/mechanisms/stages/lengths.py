@@ -34,7 +34,7 @@ from privatelr.mechanisms.range_selection import (
 )
 from privatelr.mechanisms.request import LENGTHS, Request
 from privatelr.mechanisms.stages.scale import ScaleFacts
-from privatelr.mechanisms.stages.stage import Calibrations, Part, Stage
+from privatelr.mechanisms.stages.stage import Calibrations, Expected, Part, Stage
 from privatelr.numerics.rows import LooseRows, shares_within
 from privatelr.numerics.rows.row_bounds import RowBounds, roots_of
 from privatelr.privacy import (
@@ -52,7 +52,6 @@ from privatelr.types import FloatArray, Offset, Rows
 
 if TYPE_CHECKING:
     from privatelr.mechanisms.perturbation import Release
-    from privatelr.mechanisms.stages.histogram import ScoreScale
 
 PER_COLUMN = 50.0
 """Records that may be longer, for each coefficient and over epsilon. From 50 to 100 it matters
@@ -245,7 +244,7 @@ class LengthStage(Stage[LengthCalibration]):
         values: FloatArray,
         calibration: LengthCalibration,
         release: Release | None,
-        expected: Callable[[Release], ScoreScale] | None,
+        expected: Expected,
     ) -> LengthRelease:
         """Return the length, which is one of the grid."""
         (length,) = values.tolist()

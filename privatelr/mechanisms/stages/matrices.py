@@ -6,7 +6,6 @@ Noise is calibrated before any data is touched.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -26,9 +25,8 @@ from privatelr.mechanisms.calibration.proven_noise import (
 from privatelr.mechanisms.perturbation import Moments, Release, release_moments
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, LENGTHS, SCALE, Request
-from privatelr.mechanisms.stages.histogram import ScoreScale
 from privatelr.mechanisms.stages.scale import ScaleFacts, scale_map
-from privatelr.mechanisms.stages.stage import Calibrations, Part, Stage
+from privatelr.mechanisms.stages.stage import Calibrations, Expected, Part, Stage
 from privatelr.privacy import ZCDP, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.noise import LAWS, Draw, GaussianNoise, NoiseLaw, NoNoise
 from privatelr.types import FloatArray, Rows
@@ -262,7 +260,7 @@ class MatrixStage(Stage[MomentsCalibration]):
         rows: Rows,
         release: Release,
         noise: Draw,
-        expected: Callable[[Release], ScoreScale] | None,
+        expected: Expected,
     ) -> Moments:
         """Release both matrices at the coefficients."""
         units = matrix_units(release, calibration)

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -48,9 +48,6 @@ from privatelr.privacy import (
 )
 from privatelr.privacy.noise import DOWN, BlockLaplace, Draw, NoiseLaw, gaussian_mu
 from privatelr.types import Block, ColumnGroup, FloatArray, Offset, Rows
-
-if TYPE_CHECKING:
-    pass
 
 SQUARE_WEIGHT = 1.66
 """The weight a of squares beside numbers: with ``a**2`` up to 2.773 they add nothing to the
@@ -509,6 +506,7 @@ def scale_moments(release: ScaleRelease, about: FloatArray | None = None) -> tup
     return mean, np.clip(second - middle**2, 0.0, largest**2)
 
 
+@lru_cache(maxsize=16)  # a plan has one scale and many releases
 def spread_to_noise(release: ScaleRelease) -> FloatArray:
     """Return the released variance of each covariate ``(p,)``, in deviations of its noise.
 
@@ -524,7 +522,9 @@ def spread_to_noise(release: ScaleRelease) -> FloatArray:
     array([50.8])
     """
     mean, variance = scale_moments(release)
-    return np.asarray(variance / variance_sd(release.calibration, mean))
+    found = np.asarray(variance / variance_sd(release.calibration, mean))
+    found.flags.writeable = False
+    return found
 
 
 def variance_sd(calibration: ScaleCalibration, mean: FloatArray | float = 0.0) -> FloatArray:

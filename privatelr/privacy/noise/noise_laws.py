@@ -107,11 +107,6 @@ def exponentials(uniforms: Numbers, arithmetic: Arithmetic) -> list[Any]:
     return [-arithmetic.log(uniform) for uniform in uniforms]
 
 
-def total(numbers: Numbers) -> Any:
-    """Return the sum of one or more numbers of any arithmetic."""
-    return sum(numbers[1:], start=numbers[0])
-
-
 class RowLimits(Protocol):
     """What is public about the rows that a tilt has to hide."""
 
@@ -351,8 +346,8 @@ class SphericalLaplace(LaplaceNoise):
         """Return a uniform direction times a Gamma distributed length."""
         d = self.dimension
         direction = normals(uniforms[d:], d, arithmetic)
-        gamma = total(exponentials(uniforms[:d], arithmetic)) / self.rate
-        length = arithmetic.sqrt(total([x * x for x in direction]))
+        gamma = sum(exponentials(uniforms[:d], arithmetic)) / self.rate
+        length = arithmetic.sqrt(sum([x * x for x in direction]))
         return [x * gamma / length for x in direction]
 
     @property
@@ -599,19 +594,19 @@ class BlockLaplace(LaplaceNoise):
         Mendelson and Naor 2005, Theorem 1, for p = 1 and 2).
         """
         d = self.dimension
-        r = total(exponentials(uniforms[: d + 1], arithmetic)) / self.rate
+        r = sum(exponentials(uniforms[: d + 1], arithmetic)) / self.rate
         vector: list[Any] = [None] * d
         rest, left = iter(uniforms[d + 1 :]), iter(signs)
         for columns, part in parts_of(self.blocks):
             own = [next(rest) for _ in range(_uniforms(part))]
             if part.norm == "l1":
                 *sizes, last = exponentials(own, arithmetic)
-                reach = r * part.bound / total([*sizes, last])
+                reach = r * part.bound / sum([*sizes, last])
                 found = [size * next(left) * reach for size in sizes]
             else:
                 (last,) = exponentials(own[:1], arithmetic)
                 numbers = normals(own[1:], part.size, arithmetic)
-                square = total([number * number for number in numbers]) + 2 * last
+                square = sum([number * number for number in numbers]) + 2 * last
                 reach = r * part.bound / arithmetic.sqrt(square)
                 found = [number * reach for number in numbers]
             for column, number in zip(columns.tolist(), found, strict=True):
@@ -771,7 +766,7 @@ class MatrixLaplace(LaplaceNoise):
                 for j in range(i, d):
                     products = [x * y for x, y in zip(added[i], added[j], strict=True)]
                     products += [-x * y for x, y in zip(taken[i], taken[j], strict=True)]
-                    entry = total(products) / (2 * self.rate)
+                    entry = sum(products) / (2 * self.rate)
                     vector.append(entry if i == j else entry * root)
         return vector
 
