@@ -125,8 +125,8 @@ def read_prior(prior: Any, stacklevel: int = 5) -> Callable[[Any, Any], Prior] |
             )
         source = f"of an earlier fit ({prior.formula}, {prior.guarantee})"
         chained = prior.spec.prior is not None and prior.spec.prior.uncovered
-        found = Prior(prior.coef.to_dict(), source, uncovered=not prior.guarantee.is_private)
-        found = replace(found, uncovered=found.uncovered or chained)
+        uncovered = chained or not prior.guarantee.is_private
+        found = Prior(prior.coef.to_dict(), source, uncovered=uncovered)
         return partial(fit_record.prior_of_fit, prior, found)
     takes = "numbers by names of coefficients, such as {'age': 0.03} or {'age': (0.03, 0.01)} with "
     takes += "a standard deviation, an earlier fit of two classes, or its file"

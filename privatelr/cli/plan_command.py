@@ -111,8 +111,6 @@ def plan(
 def _read(chosen: Any) -> dict[str, Any]:
     """Keywords for `plan`; of a pilot, only columns that are declared or named are read."""
     several = chosen.method == "multinomial"
-    if several and chosen.spend == "inference":
-        raise ArgumentError("--spend inference: standard errors of several classes are not built.")
     if chosen.spend is None and not several:
         chosen.spend = "inference"
     found = read_arguments(chosen)

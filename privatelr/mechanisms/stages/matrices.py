@@ -16,10 +16,9 @@ from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import StageCalibration
 from privatelr.mechanisms.calibration.lambda_rules import nominal_epsilon
 from privatelr.mechanisms.calibration.proven_noise import (
-    MOST_IN_MEMORY,
     ROUNDING,
     grid_for,
-    mean_error,
+    lost_in_means,
     require_law,
 )
 from privatelr.mechanisms.perturbation import Moments, Release, release_moments
@@ -163,8 +162,7 @@ def moments_sensitivity(
         largest = largest_trace(problem, typical) * (1 + ROUNDING)
     else:
         largest = _largest_pair(problem, traces=False) * problem.radius**2 * (1 + ROUNDING)
-    records = MOST_IN_MEMORY if problem.persons else problem.n  # that of persons is not public
-    lost = 2 * mean_error(records, problem.d)
+    lost = lost_in_means(problem.n, problem.d, persons=problem.persons)
     if traces:
         # in nuclear norm, at most the root of the number of columns times as much is lost
         lost *= math.sqrt(2 * problem.d)

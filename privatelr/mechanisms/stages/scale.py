@@ -25,11 +25,10 @@ from privatelr.mechanisms.calibration.calibration_record import (
 )
 from privatelr.mechanisms.calibration.lambda_rules import GAUSSIAN, nominal_epsilon
 from privatelr.mechanisms.calibration.proven_noise import (
-    MOST_IN_MEMORY,
     ROUNDING,
     grid_for,
     laws_hiding,
-    mean_error,
+    lost_in_means,
     require_law,
 )
 from privatelr.mechanisms.perturbation import rounded_sum
@@ -240,8 +239,7 @@ def scale_sensitivity(facts: ScaleFacts) -> float:
                 distance, largest = distance + min(group.size, 2), largest + 1.0
             case "product":
                 distance, largest = distance + 4 * r2 + 2 * of_squares, largest + r2 + of_squares
-    records = MOST_IN_MEMORY if facts.persons else facts.n  # that of persons is not public
-    lost = 2 * mean_error(records, facts.p + 1)
+    lost = lost_in_means(facts.n, facts.p + 1, persons=facts.persons)
     return math.sqrt(distance) * (1 + ROUNDING) / facts.n + lost * math.sqrt(largest)
 
 
@@ -269,8 +267,7 @@ def scale_blocks(facts: ScaleFacts) -> tuple[Block, ...]:
     """
     k = len(facts.columns_of("number"))
     ends = [2.0] * k + [1.0] * k
-    records = MOST_IN_MEMORY if facts.persons else facts.n  # that of persons is not public
-    lost = 2 * mean_error(records, facts.p + 1)
+    lost = lost_in_means(facts.n, facts.p + 1, persons=facts.persons)
     return tuple(Block(1, end * (1 + ROUNDING) / facts.n + lost) for end in ends)
 
 

@@ -13,7 +13,6 @@ import json
 import os
 import platform
 import re
-import sys
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -155,11 +154,6 @@ class Account:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
-
-    @property
-    def ledgers(self) -> tuple[Ledger, ...]:
-        """The ledgers that are charged."""
-        return tuple(ledger for ledger, _ in self.places)
 
     def charge(
         self,
@@ -626,8 +620,7 @@ class Ledger(Account):
 
     def show(self) -> None:
         """Print what is spent, by whom, and what is left."""
-        coding = sys.stdout.encoding or "utf-8"  # in the C locale, others are escaped
-        print(str(self).encode(coding, "backslashreplace").decode(coding))
+        print(self)
 
 
 @suggests_arguments

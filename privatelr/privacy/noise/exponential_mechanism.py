@@ -33,10 +33,6 @@ from privatelr.privacy.noise.randomness import (
 )
 from privatelr.types import FloatArray
 
-_CELL = 2.0**-64
-"""Width of the interval that the first 64 bits of a uniform number leave."""
-_HALF = np.uint64(2**63)
-"""The first 64 bits of one half."""
 _ROUNDING = 2.0**-46
 """Upper bound on the relative error of a few operations in doubles, far above the actual one."""
 _SMALLEST = 1e-290
@@ -67,14 +63,10 @@ class Gumbel(RandomVector):
         leading
             The first 64 bits of each uniform, which determine it to within ``2**-64``.
         """
-        below = (leading.astype(np.float64) + 0.5) * _CELL
-        above = ((~leading).astype(np.float64) + 0.5) * _CELL  # 1 - U, without cancellation
-        is_low = leading < _HALF
-        log = np.where(is_low, np.log(below), np.log1p(-np.minimum(above, 0.5)))
-        number = -np.log(-log)
-        # the relative error of the logarithm, as its argument may be anywhere in its cell; it is
-        # the absolute error of the logarithm of that
-        doubt = 4 * _CELL / np.minimum(below, above) + _ROUNDING
+        exponential, errors = exponential_doubles(leading)
+        number = -np.log(exponential)
+        # a relative error is about the absolute error of the logarithm
+        doubt = errors / exponential + _ROUNDING
         doubt = np.where(doubt < 0.01, 2 * doubt, np.inf)
         return number, doubt + _ROUNDING * np.abs(number)
 

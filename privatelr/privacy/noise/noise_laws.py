@@ -164,10 +164,6 @@ class NoiseLaw(RandomVector, Protocol):
         """Return the logarithm of the density at ``b``, up to a constant."""
         ...
 
-    def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
-        """Return ``log_density(b) - log_density(b - change)``, accurate for a small change."""
-        return self.log_density(b) - self.log_density(b - change)
-
     @property
     def parts(self) -> tuple[NoiseLaw, ...]:
         """The independent laws of which this one consists, end to end; most laws are one."""
@@ -333,11 +329,6 @@ class SphericalLaplace(LaplaceNoise):
     def norm(self, b: FloatArray) -> float:
         return float(np.linalg.norm(b))
 
-    def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
-        """Return the log ratio from the difference of squared lengths, in which nothing cancels."""
-        lengths = float(np.linalg.norm(b) + np.linalg.norm(b - change))
-        return -self.rate * float(change @ (2 * b - change)) / lengths if lengths > 0 else 0.0
-
     @property
     def uniforms(self) -> int:
         return normal_uniforms(self.dimension) + self.dimension
@@ -415,9 +406,6 @@ class GaussianNoise(NoiseLaw):
     def log_density(self, b: FloatArray) -> float:
         return -float(b @ b) / (2 * self.sd**2)
 
-    def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
-        return -float(change @ (2 * b - change)) / (2 * self.sd**2)
-
     def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
         return [x * self.sd for x in normals(uniforms, self.dimension, arithmetic)]
 
@@ -467,9 +455,6 @@ class NoNoise(NoiseLaw):
 
     def log_density(self, b: FloatArray) -> float:
         return 0.0 if not np.any(b) else -math.inf
-
-    def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
-        return 0.0 if not np.any(change) else math.nan
 
     def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
         return [0.0] * self.dimension
@@ -671,10 +656,6 @@ class CopiedNoise(LaplaceNoise):
 
     def norm(self, b: FloatArray) -> float:
         return math.fsum(map(self.each.norm, np.split(b, self.copies)))
-
-    def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
-        parts = zip(np.split(b, self.copies), np.split(change, self.copies), strict=True)
-        return math.fsum(self.each.log_ratio(*part) for part in parts)
 
     def rate_along(self, rows: RowLimits) -> float:
         return self.each.rate_along(rows)
