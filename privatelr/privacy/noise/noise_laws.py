@@ -688,7 +688,8 @@ class MatrixLaplace(LaplaceNoise):
     columns, the law has less noise than a spherical one: about the root of d times less.
 
     A vector of this law is ``(svec N, svec N')``, with the upper triangle of a matrix row by row
-    and entries off the diagonal times the root of 2.
+    and entries off the diagonal times the root of 2. The density is an integral: `log_density` is a
+    lower bound on its logarithm over the density at 0, attained in one dimension and far out.
 
     Attributes
     ----------
@@ -724,13 +725,6 @@ class MatrixLaplace(LaplaceNoise):
     def norm(self, b: FloatArray) -> float:
         """Return the sum of the nuclear norms of both matrices."""
         return float(np.abs(np.linalg.eigvalsh(matrix_of(np.array(np.split(b, 2))))).sum())
-
-    def log_density(self, b: FloatArray) -> float:
-        """Return a lower bound, because the density is an integral.
-
-        It is the logarithm over the density at 0, and is attained in one dimension and far out.
-        """
-        return -self.rate * self.norm(b)
 
     @property
     def uniforms(self) -> int:
