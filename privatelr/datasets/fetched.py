@@ -17,22 +17,15 @@ import urllib.error
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass
+from http import client
 from pathlib import Path
-from typing import TYPE_CHECKING
+from urllib import request
 
 import numpy as np
 import pandas as pd
 
 from privatelr.datasets.bundled import with_levels
 from privatelr.errors import DatasetError
-from privatelr.lazy_import import lazy_import
-
-if TYPE_CHECKING:
-    from http import client
-    from urllib import request
-else:  # most calls load no data, and commands start sooner
-    client = lazy_import("http.client")
-    request = lazy_import("urllib.request")
 
 HOME = "PRIVATELR_DATA_HOME"
 _PATIENCE = 60.0

@@ -11,7 +11,6 @@ from scipy import sparse
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError, NotConvergedError
-from privatelr.lazy_import import lazy_import
 from privatelr.locks import FIRST_PRECISION, flint, working_precision
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.problem import Problem
@@ -25,7 +24,7 @@ from privatelr.numerics.rows import (
     row_squares,
     weights_of,
 )
-from privatelr.numerics.solve import Solver, certificate, certified_minimum
+from privatelr.numerics.solve import Solver, certificate, certified_minimum, softmax_minimum
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import Entry
 from privatelr.privacy.noise import (
@@ -41,9 +40,6 @@ if TYPE_CHECKING:
     from privatelr.mechanisms.stages.histogram import HistogramRelease
     from privatelr.mechanisms.stages.matrices import MomentsCalibration
     from privatelr.mechanisms.stages.scale import ScaleRelease
-    from privatelr.numerics.solve import softmax_minimum
-else:
-    softmax_minimum = lazy_import("privatelr.numerics.solve.softmax_minimum")
 
 _ROUNDED_UP = 1 + 1e-6
 """Factor that covers the relative rounding error in the length of any vector in memory."""

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -23,6 +23,7 @@ from scipy import sparse
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import StageCalibration
 from privatelr.mechanisms.calibration.lambda_rules import nominal_epsilon
+from privatelr.mechanisms.perturbation import Release
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.range_selection import (
     CERTAINTY,
@@ -49,9 +50,6 @@ from privatelr.privacy import (
 from privatelr.privacy.noise import Draw
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism, Gumbel
 from privatelr.types import FloatArray, Offset, Rows
-
-if TYPE_CHECKING:
-    from privatelr.mechanisms.perturbation import Release
 
 PER_COLUMN = 50.0
 """Records that may be longer, for each coefficient and over epsilon. From 50 to 100 it matters

@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from weakref import WeakValueDictionary
 
+from privatelr import page_model
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import (
     ArgumentError,
@@ -44,13 +45,11 @@ from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, rea
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privatelr import page_model
     from privatelr.privacy.accounting import ledger_page, ledger_store
     from privatelr.privacy.accounting.ledger_store import Charge, Content, DiskBook, LedgerRow
 else:
     ledger_page = lazy_import("privatelr.privacy.accounting.ledger_page")
     ledger_store = lazy_import("privatelr.privacy.accounting.ledger_store")
-    page_model = lazy_import("privatelr.page_model")
 
 NAMED = "PRIVATELR_LEDGER"
 """The environment variable that names a ledger for every release of a process."""
@@ -703,7 +702,10 @@ def account_with(ledger: AnyLedger | None) -> Account | None:
         return Account()
     others = [*map(Ledger.open, filter(None, above)), *ACTIVE]
     if named := os.environ.get(NAMED):
-        others.append(_opened(named))
+        try:
+            others.append(Ledger.open(named))
+        except LedgerError as error:
+            raise type(error)(f"{NAMED}: {error}") from None
     given = {} if ledger is None else {place[0]._book.key: place for place in ledger.places}
     places = given | {
         other._book.key: (other, None) for other in others if other._book.key not in given
@@ -763,13 +765,6 @@ def of_public_data() -> Iterator[None]:
     finally:
         if named is not None:
             os.environ[NAMED] = named
-
-
-def _opened(named: str) -> Ledger:
-    try:
-        return Ledger.open(named)
-    except LedgerError as error:
-        raise type(error)(f"{NAMED}: {error}") from None
 
 
 def blocks_above() -> list[tuple[int, str | None]]:
