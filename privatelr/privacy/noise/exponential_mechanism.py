@@ -21,7 +21,6 @@ import numpy as np
 
 from privatelr.errors import GuaranteeError, require_number
 from privatelr.locks import FIRST_PRECISION, flint, working_precision
-from privatelr.privacy.guarantees import PureDP
 from privatelr.privacy.noise.noise_laws import Arithmetic, Numbers, RandomVector, exponentials
 from privatelr.privacy.noise.randomness import (
     Draw,
@@ -98,11 +97,6 @@ class NoisyMaximum:
     def __post_init__(self) -> None:
         for name, value in (("epsilon", self.epsilon), ("width", self.width)):
             require_number(GuaranteeError, name, value, "a finite number above 0", above=0)
-
-    @property
-    def guarantee(self) -> PureDP:
-        """The pure guarantee of one choice."""
-        return PureDP(self.epsilon)
 
     def choose(self, scores: FloatArray, randomness: Randomness) -> int:
         """Choose an option and return its position.
