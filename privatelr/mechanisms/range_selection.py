@@ -115,15 +115,6 @@ class RangeCalibration:
         """The mechanism of one choice."""
         return ExponentialMechanism(self.eta, WIDTH)
 
-    def misses(self, cells: int, chance: float) -> tuple[float, float]:
-        """Return by how many records an end is too tight, and too loose, with at most this chance.
-
-        A cell has a score of 0, unless fewer than `beyond` records have a value. All cells whose
-        score is below -s have together a probability of ``cells exp(-eta s)`` at most.
-        """
-        score = math.log(cells / chance) / self.eta
-        return score / TOO_TIGHT, score / TOO_LOOSE
-
     @property
     def events(self) -> tuple[Event, ...]:
         """The events that a ledger composes for all ranges; none if the target says it all."""
