@@ -80,10 +80,8 @@ class Exponential(RandomVector):
         """Return the numbers ``-log U``, in the arithmetic of the uniforms."""
         return exponentials(uniforms, arithmetic)
 
-    @staticmethod
-    def near(leading: WordArray) -> tuple[FloatArray, FloatArray]:
-        """Return the numbers ``(k,)`` in doubles, and bounds on their errors; see `Gumbel.near`."""
-        return exponential_doubles(leading)
+    near = staticmethod(exponential_doubles)
+    """Returns the numbers ``(k,)`` in doubles, and bounds on their errors; see `Gumbel.near`."""
 
 
 @dataclass(frozen=True, slots=True)
