@@ -14,13 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-_PLAIN = (bool, int, float)
-_NUMPY = tuple(
+_OF_NUMPY = frozenset(
     np.dtype(code).type for code in "?" + np.typecodes["AllInteger"] + np.typecodes["Float"]
 )
-# types are looked up by address, because a type can define its own hash and equality
-_OF_NUMPY = frozenset(map(id, _NUMPY))
-_NUMBERS = _OF_NUMPY | frozenset(map(id, _PLAIN))
 _MOST_DIGITS = 100
 """Decimals with more digits before the point are doubles; no table has whole numbers like that."""
 
@@ -31,11 +27,14 @@ def number(value: Any) -> float:
     A `Decimal` counts as a number.
     """
     kind = type(value)
-    if id(kind) in _NUMBERS:
-        return _as_double(value)
     if kind is Decimal:
         return math.nan if value.is_nan() else float(value)
-    return math.nan
+    if kind not in (bool, int, float) and kind not in _OF_NUMPY:
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:  # an integer beyond doubles
+        return math.inf if value > 0 else -math.inf
 
 
 def number_or_spelled(value: Any) -> float:
@@ -61,7 +60,7 @@ def constant(value: Any) -> str | bool | int | float | None:
         return _of_decimal(value)
     if kind is np.str_:
         return str(value)
-    if kind is not float and id(kind) not in _OF_NUMPY:
+    if kind is not float and kind not in _OF_NUMPY:
         return None
     plain: bool | int | float = float(value) if kind is np.longdouble else value
     plain = plain.item() if isinstance(plain, np.generic) else plain
@@ -82,11 +81,4 @@ def is_missing(value: Any) -> bool:
     if value is None or value is pd.NA or value is pd.NaT:
         return True
     kind = type(value)
-    return (kind is float or id(kind) in _OF_NUMPY) and bool(value != value)
-
-
-def _as_double(value: Any) -> float:
-    try:
-        return float(value)
-    except OverflowError:  # an integer beyond doubles
-        return math.inf if value > 0 else -math.inf
+    return (kind is float or kind in _OF_NUMPY) and bool(value != value)

@@ -125,8 +125,8 @@ def read_prior(prior: Any, stacklevel: int = 5) -> Callable[[Any, Any], Prior] |
             )
         source = f"of an earlier fit ({prior.formula}, {prior.guarantee})"
         chained = prior.spec.prior is not None and prior.spec.prior.uncovered
-        found = Prior(prior.coef.to_dict(), source, uncovered=not prior.guarantee.is_private)
-        found = replace(found, uncovered=found.uncovered or chained)
+        uncovered = chained or not prior.guarantee.is_private
+        found = Prior(prior.coef.to_dict(), source, uncovered=uncovered)
         return partial(fit_record.prior_of_fit, prior, found)
     takes = "numbers by names of coefficients, such as {'age': 0.03} or {'age': (0.03, 0.01)} with "
     takes += "a standard deviation, an earlier fit of two classes, or its file"
@@ -270,11 +270,8 @@ def fit(
             fits[level] = kind(at, release, cut, diagnostics)
         if check is not None:
             check()
-    if by is None:
-        only: Fitted = fits[None]
-        return only
     # few calls ask for strata, and all others are better served by the type of a fit
-    return cast("Fitted", strata_of_fits.Strata(by.column, fits))
+    return cast("Fitted", fits[None] if by is None else strata_of_fits.Strata(by.column, fits))
 
 
 def release_before(rows: Any, spec: DesignSpec, calibration: Any, draws: Draws) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from privatelr.mechanisms import (
     Request,
     calibrate_all,
     draw_all,
-    mechanism_of,
     promises_for,
     relative_noise,
     release_all,
@@ -41,6 +40,8 @@ Planned = tuple[Any, Any]
 """The plan of the rows that are fitted, and the calibration of all stages."""
 Way = tuple[Guarantee, Kinds]
 """The promise for which stages are calibrated, and the laws of noise of the coefficients."""
+MOST_COEFFICIENTS = 500
+"""Largest number of coefficients of several classes, whose minima are certified in balls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +115,13 @@ class Perturbation(Method):
             held = most_stiffness(spec, standardised=spec.standard is not None)
             beside = {"centre": LONGEST_MARGIN / spec.radius, "stiffness": held}
         if spec.response.kind == "classes":
-            beside["classes"] = require_few(spec.d, len(spec.response.levels))
+            beside["classes"] = len(spec.response.levels)
+            if spec.d * beside["classes"] > MOST_COEFFICIENTS:
+                raise ArgumentError(
+                    f"formula: {spec.d} columns are too many for so many classes; dpmultinom takes "
+                    f"up to {MOST_COEFFICIENTS} coefficients, one for each column and class: leave "
+                    "out terms."
+                )
         return Problem(
             n,
             spec.d,
@@ -228,8 +235,7 @@ def perturbation(
     """Set up objective or output perturbation; refuses choices that no theorem covers."""
     if not callable(solver) or isinstance(solver, type):
         raise ArgumentError(f"solver={show(solver)}: solver takes a minimiser such as Newton().")
-    mechanism_of(request.placement, request.target)
-    pays = request.pays_for_scale
+    pays = request.target.is_private and SCALE in request.shares
     if rp_dim and (do_scale == "private" or pays):
         asked = "do_scale='private'" if do_scale == "private" else "spend={'scale': ...}"
         raise ArgumentError(
@@ -255,17 +261,3 @@ def perturbation(
         is_optional=optional,
         prior=prior,
     )
-
-
-MOST_COEFFICIENTS = 500
-"""Largest number of coefficients of several classes, whose minima are certified in balls."""
-
-
-def require_few(d: int, classes: int) -> int:
-    """Return the number of classes; raise `ArgumentError` for more coefficients than that."""
-    if d * classes > MOST_COEFFICIENTS:
-        raise ArgumentError(
-            f"formula: {d} columns are too many for so many classes; dpmultinom takes up to "
-            f"{MOST_COEFFICIENTS} coefficients, one for each column and class: leave out terms."
-        )
-    return classes

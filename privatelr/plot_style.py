@@ -48,13 +48,17 @@ def require_plot(path: str | Path) -> Path:
         raise ArgumentError(f"{given} {', '.join(_FORMATS)}.")
     if not target.parent.is_dir():
         raise ArgumentError(f"{given} a directory that exists.")
+    _require_matplotlib("plot")
+    return target
+
+
+def _require_matplotlib(caller: str) -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError as missing:
         raise MissingDependencyError(
-            "plot: takes matplotlib; install it, or privatelr[plots]."
+            f"{caller}: takes matplotlib; install it, or privatelr[plots]."
         ) from missing
-    return target
 
 
 def axes_for(caller: str, size: tuple[float, float], ax: Any) -> Axes:
@@ -67,13 +71,10 @@ def axes_for(caller: str, size: tuple[float, float], ax: Any) -> Axes:
     MissingDependencyError
         If matplotlib, an extra, is not installed; the sentence names the `caller`.
     """
-    try:
-        from matplotlib import axes as matplotlib_axes
-        from matplotlib import pyplot
-    except ImportError as missing:
-        raise MissingDependencyError(
-            f"{caller}: takes matplotlib; install it, or privatelr[plots]."
-        ) from missing
+    _require_matplotlib(caller)
+    from matplotlib import axes as matplotlib_axes
+    from matplotlib import pyplot
+
     if ax is None:
         _, ax = pyplot.subplots(figsize=size, layout="constrained")
     sides = {} if hasattr(ax, "zaxis") else getattr(ax, "spines", {})  # of circles, others

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from studies.tables import HOME, data_home
 
-from privatelr import ArgumentError, datasets, load_schema
+from privatelr import datasets, load_schema
 from privatelr.datasets import fetched
 from privatelr.datasets.fetched import PublishedFile, read_published
 from privatelr.errors import DatasetError
@@ -152,8 +152,7 @@ def small(site, monkeypatch):
         ("ADULT_TRAIN", ADULT),
         ("ADULT_TEST", ADULT_TEST),
         ("KDDCUP99", KDD.format("normal") + KDD.format("smurf")),
-        ("COD_RNA_TRAIN", COD_RNA),
-        ("COD_RNA_TEST", COD_RNA * 2),
+        ("COD_RNA", COD_RNA),
     ):
         file = getattr(fetched, name)
         monkeypatch.setattr(fetched, name, site.publish(file.name, content.encode()))
@@ -161,24 +160,13 @@ def small(site, monkeypatch):
 
 @pytest.mark.usefixtures("small")
 def test_adult():
-    assert len(datasets.fetch_adult()) == 2
-    assert len(datasets.fetch_adult(incomplete="keep")) == 4
-    for part in ("train", "test"):
-        frame = datasets.fetch_adult(part)
-        assert frame.shape == (1, 15)
-        assert (frame.age[0], frame.income[0]) == (39, "<=50K")
-        for column, levels in load_schema("adult")["levels"].items():
-            assert list(frame[column].cat.categories) == levels
-            assert frame[column].notna().all()
-    whole = datasets.fetch_adult("train", incomplete="keep")
-    assert whole.workclass.isna().tolist() == [False, True]
-    assert whole.income.tolist() == ["<=50K", ">50K"]
-
-
-@pytest.mark.parametrize("fetch", [datasets.fetch_adult, datasets.fetch_cod_rna])
-def test_a_part_that_is_none_is_refused(fetch):
-    with pytest.raises(ArgumentError, match="part='half': part takes 'all', 'train', 'test'"):
-        fetch("half")
+    frame = datasets.fetch_adult()
+    assert frame.shape == (2, 15)  # one record of each file is complete
+    assert frame.age.tolist() == [39, 39]
+    assert frame.income.tolist() == ["<=50K", "<=50K"]
+    for column, levels in load_schema("adult")["levels"].items():
+        assert list(frame[column].cat.categories) == levels
+        assert frame[column].notna().all()
 
 
 @needs_data

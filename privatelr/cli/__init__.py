@@ -3,16 +3,9 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from privatelr.lazy_import import lazy_import
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from privatelr.cli import app as _app
-else:
-    _app = lazy_import("privatelr.cli.app")
+from privatelr.cli import app as _app
 
 __all__ = ["lrsimple", "main", "svmsimple"]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from privatelr.cli import files
 from privatelr.cli.ledger_commands import ledger_of
@@ -23,7 +23,7 @@ from privatelr.cli.options import (
     Written,
     given,
     read_declarations,
-    read_study,
+    read_schema,
     together,
 )
 from privatelr.cli.outcomes import (
@@ -37,25 +37,16 @@ from privatelr.cli.outcomes import (
 from privatelr.cli.tables import Reading, open_table, read_columns, reading_of_variable
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.formula import is_unnamed
-from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import read_target
 from privatelr.mechanisms.candidate_choice import ScoreName
+from privatelr.planning import suggestions
 from privatelr.plot_style import require_plot
 from privatelr.privacy import ZCDP, Guarantee, neighbours_about, to_json
 from privatelr.privacy.accounting import NAMED
+from privatelr.results import declarations
+from privatelr.results.answers import chosen_fit
+from privatelr.results.pages import comparison
 from privatelr.results.release_files import hash_in, load_with_hash
-
-if TYPE_CHECKING:
-    from privatelr.planning import suggestions
-    from privatelr.results import declarations
-    from privatelr.results.answers import chosen_fit, private_roc
-    from privatelr.results.pages import comparison
-else:
-    suggestions = lazy_import("privatelr.planning.suggestions")
-    declarations = lazy_import("privatelr.results.declarations")
-    chosen_fit = lazy_import("privatelr.results.answers.chosen_fit")
-    private_roc = lazy_import("privatelr.results.answers.private_roc")
-    comparison = lazy_import("privatelr.results.pages.comparison")
 
 _TEMPLATE = """\
 # A study of {shown}. The names were read from the file, and no value of it was.
@@ -180,7 +171,8 @@ def bounds(
     with seed_said(seed):
         released = suggestions.suggest_bounds(frame, known["bounds"], target, **paid)
     _say_uncharged(charge)
-    _deliver(released, {**read_study(declared), **known, "bounds": dict(released)}, written, save)
+    known["bounds"] = dict(released)
+    _deliver(released, {**read_schema(declared.schema)[1], **known}, written, save)
     return DONE
 
 
@@ -235,7 +227,7 @@ def levels(
         released = suggestions.levels_from(frame, name, target, **paid)
     known["levels"] |= released
     _say_uncharged(charge)
-    _deliver(released, {**read_study(declared), **known}, written, save)
+    _deliver(released, {**read_schema(declared.schema)[1], **known}, written, save)
     return DONE
 
 

@@ -87,18 +87,9 @@ class _HelpPage:
     def _fill(self, text: str, indent: str = "") -> str:
         """Fill paragraphs, but leave lines that are indented, and the line above them."""
         width = min(shutil.get_terminal_size().columns, 80) - 1
-        return "\n\n".join(
-            one
-            if "\n  " in one
-            else textwrap.fill(
-                one,
-                width,
-                initial_indent=indent,
-                subsequent_indent=indent,
-                break_on_hyphens=False,
-            )
-            for one in text.strip().split("\n\n")
-        )
+        lines = textwrap.TextWrapper(width, indent, indent, break_on_hyphens=False)
+        paragraphs = text.strip().split("\n\n")
+        return "\n\n".join(one if "\n  " in one else lines.fill(one) for one in paragraphs)
 
     def render_usage(self, console: Console, options: ConsoleOptions, usage: object) -> None:
         """Write how the command is called."""

@@ -59,7 +59,7 @@ def audit(
                 rows.append(finding)
             else:
                 others.append(finding)
-            outcomes.progress(f"audited: {finding.title}: {finding.verdict}")
+            outcomes.note("audited", f"{finding.title}: {finding.verdict}")
 
         status = DONE
         try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import sys
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
@@ -164,14 +163,11 @@ def check(file: str, /, *releases: str, head: str | None = None, output: Output 
         known += ["every model is known"] if releases else []
         print(f"{', and '.join(known)}. The head is {ledger.head}")
         if head is None:
-            print(_NOTE_IT)
+            print(
+                "(One who computes the whole file anew is found by models, and by a head that was "
+                "noted elsewhere: --head.)"
+            )
     return REFUSED if found else DONE
-
-
-_NOTE_IT = (
-    "(One who computes the whole file anew is found by models, and by a head that was noted "
-    "elsewhere: --head.)"
-)
 
 
 def _strange(ledger: Ledger, path: str, model: Any, digest: str) -> Iterator[str]:
@@ -204,11 +200,7 @@ def export(file: str | None = None, /, *, written: Written = Written()) -> int:
     told = [{"row": json.loads(row.body), "sha256": row.hash} for row in rows]
     head = {"row": len(rows), "sha256": rows[-1].hash}
     whole = {"format": "privatelr-ledger-rows", "head": head, "rows": told}
-    text = json.dumps(whole, indent=1) + "\n"
-    if written.out is None:
-        sys.stdout.write(text)
-    else:
-        files.write(written.out, text.encode(), written.force)
+    files.deliver(json.dumps(whole, indent=1), written)
     return DONE
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr
 from functools import partial
 from inspect import signature
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import Annotated, Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -48,7 +48,6 @@ from privatelr.errors import (
     listed,
 )
 from privatelr.formula import Formula, parse_formula, tokenize, with_terms
-from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms import USUAL_DELTA, read_request, read_target
 from privatelr.model import check as check_data
 from privatelr.model import dplr, dpmultinom, dpsvm
@@ -59,11 +58,7 @@ from privatelr.results import DataCheck, PredictionType
 from privatelr.results.pages.card import CardFormat
 from privatelr.results.release_files import file_bytes, load
 from privatelr.selection.choices import read_roc_share
-
-if TYPE_CHECKING:
-    from privatelr.selection import models as selection_models
-else:
-    selection_models = lazy_import("privatelr.selection.models")
+from privatelr.selection.models import dplpsvm, dpsimplex
 
 OF_RECORDS = ("weights", "subset", "by", "person", "records_per_person")
 DEMO_FORMULA = "Species != 'setosa' ~ ."
@@ -237,8 +232,8 @@ def _fitters() -> dict[str, Callable[..., Any]]:
     return {
         "lr": dplr,
         "svm": dpsvm,
-        "lp": selection_models.dplpsvm,
-        "simplex": selection_models.dpsimplex,
+        "lp": dplpsvm,
+        "simplex": dpsimplex,
         "multinomial": dpmultinom,
     }
 

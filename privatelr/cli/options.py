@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, dataclass_transform
 
 from cyclopts import App, ArgumentCollection, Group, Parameter, Token
 
@@ -124,13 +124,14 @@ _GROUPS = {
 }
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True)
 def group_of_options(title: str) -> Callable[[type], type]:
-    """A decorator of a dataclass whose fields are options under this title."""
-    return Parameter(name="*", group=_GROUPS[title])
+    """Make a frozen dataclass of a class, whose fields are options under this title."""
+    as_options = Parameter(name="*", group=_GROUPS[title])
+    return lambda group: as_options(dataclass(frozen=True, kw_only=True)(group))
 
 
 @group_of_options("Output")
-@dataclass(frozen=True, kw_only=True)
 class Output:
     """What is printed."""
 
@@ -141,7 +142,6 @@ class Output:
 
 
 @group_of_options("Output")
-@dataclass(frozen=True, kw_only=True)
 class Written(Output):
     """A file that is written."""
 
@@ -152,7 +152,6 @@ class Written(Output):
 
 
 @group_of_options("Text files")
-@dataclass(frozen=True, kw_only=True)
 class TextFormat:
     """The format of a text file."""
 
@@ -171,7 +170,6 @@ class TextFormat:
 
 
 @group_of_options("What is public about the table")
-@dataclass(frozen=True, kw_only=True)
 class Declared:
     """Declarations of columns."""
 
@@ -193,7 +191,6 @@ class Declared:
 
 
 @group_of_options("What is public about the table")
-@dataclass(frozen=True, kw_only=True)
 class DeclaredRows(Declared):
     """Declarations of columns and rows."""
 
@@ -206,7 +203,6 @@ class DeclaredRows(Declared):
 
 
 @group_of_options("Records")
-@dataclass(frozen=True, kw_only=True)
 class Records:
     """Which records count, and how much."""
 
@@ -231,7 +227,6 @@ Seed = Annotated[Whole, Parameter(group=_GROUPS["What is promised"])]
 
 
 @group_of_options("What is promised")
-@dataclass(frozen=True, kw_only=True)
 class PriceOptions:
     """A guarantee."""
 
@@ -245,7 +240,6 @@ class PriceOptions:
 
 
 @group_of_options("What is promised")
-@dataclass(frozen=True, kw_only=True)
 class Promise(PriceOptions):
     """A guarantee, and what it is spent on."""
 
@@ -262,7 +256,6 @@ class Promise(PriceOptions):
 
 
 @group_of_options("What is fitted, and how")
-@dataclass(frozen=True, kw_only=True)
 class Model:
     """A method and its loss, penalty and mechanism."""
 
@@ -290,7 +283,6 @@ class Model:
 
 
 @group_of_options("What is fitted, and how")
-@dataclass(frozen=True, kw_only=True)
 class FittedModel(Model):
     """A method, and what only a fit needs."""
 
@@ -300,7 +292,6 @@ class FittedModel(Model):
 
 
 @group_of_options("What is charged")
-@dataclass(frozen=True, kw_only=True)
 class LedgerOptions:
     """Who pays."""
 
@@ -312,7 +303,6 @@ class LedgerOptions:
 
 
 @group_of_options("What is guessed")
-@dataclass(frozen=True, kw_only=True)
 class GuessOptions:
     """What a plan has to guess."""
 
@@ -335,7 +325,6 @@ class GuessOptions:
 
 
 @group_of_options("What is asked")
-@dataclass(frozen=True, kw_only=True)
 class PlanOptions:
     """What a plan is asked."""
 
@@ -388,7 +377,7 @@ def fill_from_study(_: App, commands: tuple[str, ...], arguments: ArgumentCollec
     if schema is None or not schema.tokens:
         return
     path = schema.tokens[-1].value
-    study = _load(path)[1]
+    study = read_schema(path)[1]
     left_out = {key for key in by_key if by_key[key].tokens} | {"bounds", "levels"}
     if left_out & {"eps", "rho"} or commands[0] in ("bounds", "levels"):
         left_out |= {"eps", "rho"}
@@ -420,14 +409,9 @@ def _texts(value: Any) -> Iterator[str]:
         yield repr(value)
 
 
-def _load(path: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
+def read_schema(path: str | None) -> tuple[dict[str, Any], dict[str, Any]]:
     """The declarations and the options of a schema file."""
     return ({}, {}) if path is None else load_study(Path(path), STUDY_KEYS)
-
-
-def read_study(chosen: Any) -> dict[str, Any]:
-    """The options of a schema file."""
-    return _load(chosen.schema)[1]
 
 
 def read_levels(levels: Sequence[Any], kind: str | None) -> list[Any]:
@@ -464,7 +448,7 @@ def read_declarations(chosen: Any, types: Mapping[str, str | None] | None = None
     SchemaError
         If there is a table, and another column is declared.
     """
-    schema = _load(chosen.schema)[0]
+    schema = read_schema(chosen.schema)[0]
     declared = {**schema, **{name: {**schema.get(name, {})} for name in ("bounds", "levels")}}
     for here, there in (("bounds", "levels"), ("levels", "bounds")):
         for name, value in getattr(chosen, here):

@@ -150,13 +150,6 @@ def note(program: str, sentence: object) -> None:
         say(program, sentence)
 
 
-def progress(line: str) -> None:
-    """Print a line on standard error about long work that goes on, unless it is to be quiet."""
-    if sys.stderr is not None and not _QUIET.get():
-        with suppress(OSError):  # the reader may have closed the stream
-            print(line, file=sys.stderr, flush=True)
-
-
 def say(program: str, sentence: object) -> None:
     """Print one line on standard error."""
     if sys.stderr is None:  # print would use standard output instead

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from privatelr.cli import files
 from privatelr.cli.model_commands import OF_RECORDS, read_arguments, read_prior
@@ -25,15 +25,9 @@ from privatelr.cli.outcomes import DONE, OutputError, in_shell
 from privatelr.cli.tables import in_memory, open_table, reading_of
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.formula import tokenize, with_terms
-from privatelr.lazy_import import lazy_import
+from privatelr.planning import StudyPlan, make_plan
 from privatelr.plot_style import require_plot
 from privatelr.privacy import ZCDP
-
-if TYPE_CHECKING:
-    from privatelr.planning import make_plan
-    from privatelr.planning.study_plan import StudyPlan
-else:
-    make_plan = lazy_import("privatelr.planning.make_plan")
 
 
 def plan(
@@ -111,8 +105,6 @@ def plan(
 def _read(chosen: Any) -> dict[str, Any]:
     """Keywords for `plan`; of a pilot, only columns that are declared or named are read."""
     several = chosen.method == "multinomial"
-    if several and chosen.spend == "inference":
-        raise ArgumentError("--spend inference: standard errors of several classes are not built.")
     if chosen.spend is None and not several:
         chosen.spend = "inference"
     found = read_arguments(chosen)

@@ -7,7 +7,6 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import BinaryIO, Literal
 
 from privatelr.cli.ledger_commands import ledger_of
@@ -28,7 +27,6 @@ from privatelr.selection.matrix_text import MatrixFileError
 
 
 @group_of_options("Output")
-@dataclass(frozen=True, kw_only=True)
 class Lines(Output):
     """The lines of a published program."""
 

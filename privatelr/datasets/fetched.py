@@ -17,23 +17,15 @@ import urllib.error
 import zlib
 from contextlib import suppress
 from dataclasses import dataclass
+from http import client
 from pathlib import Path
-from typing import TYPE_CHECKING
+from urllib import request
 
 import numpy as np
 import pandas as pd
 
-from privatelr.arguments import suggests_arguments
 from privatelr.datasets.bundled import with_levels
-from privatelr.errors import ArgumentError, DatasetError, require_choice
-from privatelr.lazy_import import lazy_import
-
-if TYPE_CHECKING:
-    from http import client
-    from urllib import request
-else:  # most calls load no data, and commands start sooner
-    client = lazy_import("http.client")
-    request = lazy_import("urllib.request")
+from privatelr.errors import DatasetError
 
 HOME = "PRIVATELR_DATA_HOME"
 _PATIENCE = 60.0
@@ -142,15 +134,10 @@ KDDCUP99 = PublishedFile(
     f"{_UCI}/kddcup99-mld/kddcup.data_10_percent.gz",
     "f8c8267ebcd9c0ed1fd7d6277fe5bfff8732e9b7db8e61b873542b2a534b6f9a",
 )
-COD_RNA_TRAIN = PublishedFile(
+COD_RNA = PublishedFile(
     "cod-rna/cod-rna",
     f"{_LIBSVM}/cod-rna",
     "65b7cc0689fc29bba5db8b50fab0b6446d985f4bf8f6f5dd474f7df8b2f1ab6c",
-)
-COD_RNA_TEST = PublishedFile(
-    "cod-rna/cod-rna.t",
-    f"{_LIBSVM}/cod-rna.t",
-    "58cff16df896436b06343df78ccaef37a6979d819abbcadbec3cb16b93938df6",
 )
 _ADULT_COLUMNS = (
     *("age", "workclass", "fnlwgt", "education", "education_num", "marital_status", "occupation"),
@@ -172,23 +159,18 @@ _KDD_COLUMNS = (
 _COD_RNA_COLUMNS = ("energy", "length", "A1", "U1", "C1", "A2", "U2", "C2")
 
 
-@suggests_arguments
-def fetch_adult(part: str = "all", *, incomplete: str = "drop") -> pd.DataFrame:
+def fetch_adult() -> pd.DataFrame:
     """The table Adult of the census of 1994: who earns more than 50,000 dollars.
 
-    Parameters
-    ----------
-    part : {"all", "train", "test"}
-        The file of 32,561 records, the one of 16,281, or both in this order.
-    incomplete : {"drop", "keep"}
-        Whether records with a missing value are dropped or kept; 30,162 and 15,060 records have
-        none. If they are dropped, all columns except numbers are categorical, with the levels
-        of ``load_schema("adult")``.
+    Records with a missing value are left out: 2,399 of the 32,561 in the file for training, which
+    comes first, and 1,221 of the 16,281 in the file for tests. So the first 30,162 of the 45,222
+    rows are those for training.
 
     Returns
     -------
     DataFrame
-        14 covariates and ``income``.
+        14 covariates and ``income``. All columns except numbers are categorical, with the levels
+        of ``load_schema("adult")``.
 
     Raises
     ------
@@ -200,10 +182,8 @@ def fetch_adult(part: str = "all", *, incomplete: str = "drop") -> pd.DataFrame:
     **Privacy.** *Covered*: nothing; the table is public. *Neighbours*: none. *Assumed public*,
     *Not covered*: everything.
     """
-    files = _files(part, ADULT_TRAIN, ADULT_TEST)
-    require_choice(ArgumentError, "incomplete", incomplete, ("drop", "keep"))
     frames = []
-    for file in files:
+    for file in (ADULT_TRAIN, ADULT_TEST):
         frame = pd.read_csv(
             io.BytesIO(read_published(file)),
             header=None,
@@ -214,10 +194,7 @@ def fetch_adult(part: str = "all", *, incomplete: str = "drop") -> pd.DataFrame:
             comment="|",  # the first line of the second file
         )
         frames.append(frame.assign(income=frame["income"].str.rstrip(".")))
-    whole = pd.concat(frames, ignore_index=True)
-    if incomplete == "keep":
-        return whole
-    return with_levels(whole.dropna(ignore_index=True), "adult")
+    return with_levels(pd.concat(frames).dropna(ignore_index=True), "adult")
 
 
 def fetch_kddcup99() -> pd.DataFrame:
@@ -250,20 +227,15 @@ def fetch_kddcup99() -> pd.DataFrame:
     return with_levels(frame.assign(connection=frame["connection"].str.rstrip(".")), "kddcup99")
 
 
-@suggests_arguments
-def fetch_cod_rna(part: str = "train") -> pd.DataFrame:
+def fetch_cod_rna() -> pd.DataFrame:
     """The table cod-RNA: which pairs of sequences contain an RNA that does not code for a protein.
-
-    Parameters
-    ----------
-    part : {"train", "test", "all"}
-        The file of 59,535 records, the one of 271,617, or both in this order.
 
     Returns
     -------
     DataFrame
-        ``energy`` (ten times the free energy of the common structure), ``length`` of the
-        shorter sequence, shares of A, U and C in both sequences, and ``label``, -1 or 1.
+        59,535 records, those for training: ``energy`` (ten times the free energy of the common
+        structure), ``length`` of the shorter sequence, shares of A, U and C in both sequences, and
+        ``label``, -1 or 1.
 
     Raises
     ------
@@ -275,16 +247,8 @@ def fetch_cod_rna(part: str = "train") -> pd.DataFrame:
     **Privacy.** *Covered*: nothing; the table is public. *Neighbours*: none. *Assumed public*,
     *Not covered*: everything.
     """
-    frames = []
-    for file in _files(part, COD_RNA_TRAIN, COD_RNA_TEST):
-        # a line is such as "-1 1:-766 2:128", and no entry is left out
-        words = read_published(file).replace(b":", b" ").split()
-        table = np.array(words, dtype=np.float64).reshape(-1, 2 * len(_COD_RNA_COLUMNS) + 1)
-        frame = pd.DataFrame(table[:, 2::2], columns=list(_COD_RNA_COLUMNS))
-        frames.append(frame.assign(label=table[:, 0].astype(int)))
-    return pd.concat(frames, ignore_index=True)
-
-
-def _files(part: str, train: PublishedFile, test: PublishedFile) -> tuple[PublishedFile, ...]:
-    require_choice(ArgumentError, "part", part, ("all", "train", "test"))
-    return {"all": (train, test), "train": (train,), "test": (test,)}[part]
+    # a line is such as "-1 1:-766 2:128", and no entry is left out
+    words = read_published(COD_RNA).replace(b":", b" ").split()
+    table = np.array(words, dtype=np.float64).reshape(-1, 2 * len(_COD_RNA_COLUMNS) + 1)
+    frame = pd.DataFrame(table[:, 2::2], columns=list(_COD_RNA_COLUMNS))
+    return frame.assign(label=table[:, 0].astype(int))

@@ -129,7 +129,12 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             options["records_per_person"] = self.get_params(deep=False)["records_per_person"]
         if len(labels.classes) <= 2:
             return type(self)._function, options
-        self._require_several()
+        if not self._several:
+            raise SchemaError(
+                "Only binary classification is supported. "
+                f"Fit {type(self).__name__} to each class against the others, as in y == 'a'. "
+                "OneVsRestClassifier would read the classes off y, which no guarantee covers."
+            )
         for name, usual in (("threshold", "fixed"), ("prior", None)):
             value = options.pop(name)
             if not (value is None or (isinstance(value, str) and value == usual)):
@@ -159,15 +164,6 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         of_clone = vars(self).get("_is_clone", False)
         return read_response(y, classes, may_read=not self._is_noisy, of_clone=of_clone)
 
-    def _require_several(self) -> None:
-        name = type(self).__name__
-        if not self._several:
-            raise SchemaError(
-                "Only binary classification is supported. "
-                f"Fit {name} to each class against the others, as in y == 'a'. "
-                "OneVsRestClassifier would read the classes off y, which no guarantee covers."
-            )
-
     def _read(self, X: Any) -> Any:
         """Return records to predict as the fit takes them, with the names of its columns."""
         check_is_fitted(self)
@@ -181,10 +177,9 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _require_missing(self) -> str:
         return require_choice(ArgumentError, "missing", self.missing, ("constant", "nan"))
 
-    def _predicted(self, X: Any, type: str | None) -> np.ndarray[Any, Any]:
-        """Predict each record, by default its linear predictor; by `missing` where it has gaps."""
+    def _predicted(self, X: Any, type: str) -> np.ndarray[Any, Any]:
+        """Predict each record; by `missing` where it has gaps."""
         table, replaces = self._read(X), self._require_missing() == "constant"
-        type = _link_of(self.result_) if type is None else type
         found = np.array(self.result_.predict(table, type=type))
         gaps = pd.isna(found if found.ndim == 1 else found[:, -1])
         if replaces and gaps.any():
@@ -212,7 +207,10 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         **Privacy.** *Covered*: functions of the release, by ``result_.guarantee``. *Neighbours*:
         those of the guarantee. *Assumed public*: nothing new. *Not covered*: the privacy of `X`.
         """
-        return self._predicted(X, None)
+        check_is_fitted(self)
+        fit = self.result_
+        is_margin = fit.loss.probability is None and fit.spec.response.kind != "classes"
+        return self._predicted(X, "margins" if is_margin else "link")
 
     def predict(self, X: Any) -> np.ndarray[Any, Any]:
         """Classes of records ``(n,)``, by the threshold of the fit.
@@ -334,11 +332,6 @@ class PrivateClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.classifier_tags.poor_score = True  # noise decides
         tags.classifier_tags.multi_class = self._several
         return tags
-
-
-def _link_of(fit: Any) -> str:
-    is_margin = fit.loss.probability is None and fit.spec.response.kind != "classes"
-    return "margins" if is_margin else "link"
 
 
 def _coefficients(fit: Any) -> tuple[FloatArray, FloatArray]:

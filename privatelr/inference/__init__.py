@@ -11,7 +11,6 @@ from privatelr.inference.conservative import (
 from privatelr.inference.error_distribution import (
     PUBLIC_SEED,
     Matrices,
-    carriers,
     points_of,
 )
 from privatelr.inference.guessed_columns import Guesses, spread_quantiles

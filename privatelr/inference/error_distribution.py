@@ -134,41 +134,6 @@ def root_of(
     return np.asarray(found.x)
 
 
-def solved_for(curvature: FloatArray, contrasts: FloatArray) -> FloatArray:
-    """``H^-1 a`` ``(k, d, m)`` for curvatures ``(k, d, d)`` and combinations ``(m, d)``."""
-    right = np.broadcast_to(contrasts.T, (len(curvature), *contrasts.T.shape))
-    return np.asarray(np.linalg.solve(curvature, right), dtype=np.float64)
-
-
-def carriers(evidence: NoisyMoments, solved: FloatArray, contrasts: FloatArray) -> FloatArray:
-    """Return the factors ``(k, d, m)`` of the noise in the errors of the combinations.
-
-    Under objective perturbation a tilt of the sum form moves the minimiser by ``-H^-1 b / n``;
-    output noise is added to it.
-
-    Parameters
-    ----------
-    solved : ndarray of shape (k, d, m)
-        ``H^-1 a``.
-    contrasts : ndarray of shape (m, d)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from privatelr import dplr, load_dataset, load_schema
-    >>> from privatelr.inference import carriers, evidence_of, plug_in
-    >>> votes, public = load_dataset("anes96"), load_schema("anes96")
-    >>> fit = dplr("vote ~ age + selfLR", votes, eps=0, spend="inference", **public)  # no noise
-    >>> evidence, rows = evidence_of(fit.release), fit.spec.user_rows()
-    >>> solved = np.linalg.solve(plug_in(evidence).curvature, rows.T)  # H^-1 a
-    >>> np.allclose(carriers(evidence, solved, rows) * len(votes), solved)  # of a sum of n losses
-    True
-    """
-    if evidence.calibration.placement == "objective":
-        return solved / evidence.problem.n
-    return np.broadcast_to(contrasts.T, solved.shape)
-
-
 def law_of(
     evidence: NoisyMoments,
     solved: FloatArray,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -16,7 +16,7 @@ from privatelr import errors
 from privatelr.design import DesignSpec, Variable
 from privatelr.errors import ArgumentError
 from privatelr.inference.error_distribution import PUBLIC_SEED
-from privatelr.types import FloatArray, ObjectArray, Offset
+from privatelr.types import FloatArray, IntArray, Offset
 
 _FEWEST, _PER_COLUMN = 1024, 32
 """A population has at least the first number of made-up records, and the second per column."""
@@ -110,11 +110,14 @@ def guessed_columns(spec: DesignSpec, guesses: Guesses) -> pd.DataFrame:
     columns: dict[str, Any] = {}
     for name, variable in variables.items():
         own = rng.standard_normal(count)
-        if variable.levels:
-            shares = _levels(variable.levels, ranks, guesses.rare_first)
+        if levels := variable.levels:
+            values = np.empty(len(levels), dtype=object)
+            values[:] = levels
             if spec.formula.by is not None and name == spec.formula.by.column:
-                shares = _equal(variable.levels, ranks)
-            columns[name] = shares[np.argsort(own)]
+                places = (ranks * len(levels)).astype(int)  # strata are guessed to be as common
+            else:
+                places = _places(len(levels), ranks, guesses.rare_first)
+            columns[name] = values[places][np.argsort(own)]
             continue
         both = guesses.correlation**0.5 * shared + (1 - guesses.correlation) ** 0.5 * own
         order = np.argsort(np.argsort(both))
@@ -141,29 +144,19 @@ def level_shares(count: int) -> FloatArray:
     return np.asarray(found / found.sum())
 
 
-def _levels(levels: Sequence[Any], ranks: FloatArray, rare_first: bool) -> ObjectArray:
-    """Levels at `ranks` ``(m,)``, the more common ones first.
+def _places(count: int, ranks: FloatArray, rare_first: bool) -> IntArray:
+    """Places of levels at `ranks` ``(m,)``, the more common ones first.
 
     In published tables a short list mostly begins with its most common level, and a longer one has
     that in the middle (``python -m tests.studies.planning --levels``). Coefficients are differences
     from the first level.
     """
-    count = len(levels)
     middle = 0 if count <= _SHORT_LIST else count // 2
     order = [*range(middle, -1, -1), *range(count - 1, middle, -1)]
     if rare_first:
         order = [*range(1, count), 0]
-    listed = np.empty(count, dtype=object)
-    listed[:] = [levels[place] for place in order]
     ends = np.cumsum(level_shares(count))
-    return np.asarray(listed[np.minimum(np.searchsorted(ends, ranks), count - 1)])
-
-
-def _equal(levels: Sequence[Any], ranks: FloatArray) -> ObjectArray:
-    """Levels at `ranks` ``(m,)``, of which all are as common, as strata are guessed to be."""
-    listed = np.empty(len(levels), dtype=object)
-    listed[:] = levels
-    return np.asarray(listed[(ranks * len(levels)).astype(int)])
+    return np.array(order)[np.minimum(np.searchsorted(ends, ranks), count - 1)]
 
 
 def is_skewed(low: float, high: float) -> bool:

@@ -367,15 +367,16 @@ def factors_of(
     For the unpenalised target and objective perturbation the step is ``H0^-1 (H w - g - b / n)``.
     Output noise is added to w, so H multiplies it, too.
     """
-    if target != "unpenalised":
-        solved = distribution.solved_for(matrices.curvature, rows)
-        carried = distribution.carriers(evidence, solved, rows)
-        return solved, carried, np.zeros((len(solved), len(rows)))
-    solved = distribution.solved_for(bare_curvature(evidence, matrices), rows)
-    if evidence.calibration.placement == "output":
-        carried = matrices.curvature @ solved
+    corrected = target == "unpenalised"
+    curvature = bare_curvature(evidence, matrices) if corrected else matrices.curvature
+    right = np.broadcast_to(rows.T, (len(curvature), *rows.T.shape))
+    solved = np.asarray(np.linalg.solve(curvature, right), dtype=np.float64)
+    if evidence.calibration.placement == "objective":
+        carried = solved / evidence.problem.n  # a tilt of the sum form moves the minimiser
     else:
-        carried = distribution.carriers(evidence, solved, rows)
+        carried = matrices.curvature @ solved if corrected else right
+    if not corrected:
+        return solved, carried, np.zeros((len(solved), len(rows)))
     step = step_of(evidence)[0] * evidence.floor * evidence.drawn
     return solved, carried, -np.einsum("d,kdm->km", step, solved)
 

@@ -86,16 +86,17 @@ class JointTest:
 def joint_test(
     release: Release,
     contrasts: FloatArray,
-    null: FloatArray,
+    null: FloatArray | None = None,
     *,
     mode: str | None = None,
     target: str | None = "penalised",
+    test: Test = "wald",
 ) -> JointTest:
     """Test that combinations ``(q, d)`` of the design coefficients have the values `null` ``(q,)``.
 
-    A single equation is tested as in `infer`. Several equations are tested by Wald's statistic,
-    whose law under the noise is simulated. In the conservative mode the test uses the smallest of
-    their p-values times their number.
+    The values are 0 by default. A single equation is tested as in `infer`. Several equations are
+    tested by Wald's statistic, or another, whose law under the noise is simulated. In the
+    conservative mode the test uses the smallest of their p-values times their number.
 
     Raises
     ------
@@ -116,7 +117,7 @@ def joint_test(
     """
     question = Question(mode=mode, target=target)
     equations = Equations(release, *combinations(contrasts, null), question)
-    return equations.tested(range(len(equations.rows)), "wald")
+    return equations.tested(range(len(equations.rows)), test)
 
 
 class Equations:
@@ -281,6 +282,4 @@ def deviance_test(
     >>> print(found.df, round(found.statistic, 1))
     2 237.5
     """
-    question = Question(mode=mode, target=target)
-    equations = Equations(release, *combinations(contrasts, null), question)
-    return equations.tested(range(len(equations.rows)), "deviance")
+    return joint_test(release, contrasts, null, mode=mode, target=target, test="deviance")

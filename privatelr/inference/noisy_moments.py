@@ -206,13 +206,9 @@ class Quality:
 
     @property
     def target(self) -> Target:
-        corrected = self.carries_unpenalised and self.uncounted <= MOST_UNCOUNTED
+        carried = self.corrects_bias and not self.has_thin_number
+        corrected = carried and self.uncounted <= MOST_UNCOUNTED
         return "unpenalised" if self.has_probabilities and corrected else "penalised"
-
-    @property
-    def carries_unpenalised(self) -> bool:
-        """Whether the coefficients without the penalty can be inferred."""
-        return self.corrects_bias and not self.has_thin_number
 
     @property
     def corrects_bias(self) -> bool:

@@ -43,6 +43,8 @@ _TINY = 1e-300
 _FIRST = np.log([2.0, 2e-3, 2e-3, 2e-3])
 """Logarithms of the first multipliers of a search, relative to their natural sizes."""
 _SEARCHES = 3
+RootsAndReaches = tuple[tuple[FloatArray, ...], tuple[FloatArray, ...]]
+"""Those of `RowErrors`."""
 _FAR = 50.0
 """Largest change of the logarithm of a multiplier during a search."""
 
@@ -151,33 +153,29 @@ def row_errors(release: Release, asked: Question) -> RowErrors:
 
 @lru_cache(maxsize=16)
 def _row_errors(release: Release, asked: Question) -> RowErrors:
+    evidence = evidence_of(release)
+    found: RootsAndReaches
     if asked.withheld:
         nothing = (np.full((len(release.coef),) * 2, np.nan),)
-        return RowErrors(
-            estimate=release.coef,
-            roots=nothing,
-            reaches=nothing,
-            evidence=evidence_of(release),
-            level=asked.level,
-            mode=asked.mode,
-            target=str(asked.target),
-        )
-    if asked.mode == "conservative" and not is_exact(evidence_of(release)):
-        return _worst(evidence_of(release), asked)
-    return _averaged(release, asked)
+        estimate, found = release.coef, (nothing, nothing)
+    elif asked.mode == "conservative" and not is_exact(evidence):
+        estimate, found = evidence.w, _worst(evidence, asked.level)
+    else:
+        errors = errors_by_matrices(release, asked)
+        estimate, found = errors.estimate, _averaged(errors, release, asked.level)
+    return RowErrors(estimate, *found, evidence, asked.level, asked.mode, asked.target)
 
 
 # -- over equally likely matrices ------------------------------------------------------------
 
 
-def _averaged(release: Release, asked: Question) -> RowErrors:
+def _averaged(errors: MatrixErrors, release: Release, level: float) -> RootsAndReaches:
     """Return the mean covariance, and the smallest bound of squared half widths that was found.
 
     The matrices with the largest errors may be left out of a bound: they count as misses, and the
     others then have to miss less often.
     """
-    errors, noise = errors_by_matrices(release, asked), release.calibration.noise
-    miss, k = 1 - asked.level, len(errors.total)
+    noise, miss, k = release.calibration.noise, 1 - level, len(errors.total)
     squares = np.diagonal(errors.total, axis1=1, axis2=2)
     usual = np.maximum(np.median(squares, axis=0), _TINY)  # large errors hardly move medians
     order = np.argsort((squares / usual).sum(axis=1))
@@ -187,9 +185,7 @@ def _averaged(release: Release, asked: Question) -> RowErrors:
         if (np.diag(left) / usual).sum() >= (np.diag(squared) / usual).sum():
             break
         squared = left
-    roots, reaches = (_root(errors.total.mean(axis=0)),), (_root(squared),)
-    about = evidence_of(release), asked.level, asked.mode, asked.target
-    return RowErrors(errors.estimate, roots, reaches, *about)
+    return (_root(errors.total.mean(axis=0)),), (_root(squared),)
 
 
 def _squared_reach(
@@ -280,9 +276,9 @@ def _factor(
 # -- over all matrices that the noise leaves possible ----------------------------------------
 
 
-def _worst(evidence: NoisyMoments, asked: Question) -> RowErrors:
+def _worst(evidence: NoisyMoments, level: float) -> RootsAndReaches:
     """Return matrices that bound the variance of any combination within the limits of the noise."""
-    miss, given, units = 1 - asked.level, evidence, evidence.units
+    miss, units = 1 - level, evidence.units
     evidence = undivided(evidence)  # the limits of the noise are in the units of the matrices
     limits, n = limits_of(evidence, SHARE * miss), evidence.problem.n
     noise = evidence.calibration.noise.variances
@@ -296,9 +292,7 @@ def _worst(evidence: NoisyMoments, asked: Question) -> RowErrors:
     forms = (bounding_form(form, evidence, limits, ref) + fixed for ref in references)
     roots = tuple(units[:, None] * _root(form) for form in forms)
     factor = WorstErrors(evidence, 1 - _PORTIONS, _PORTIONS).half_width((1 - SHARE) * miss).max()
-    reaches = tuple(factor * root for root in roots)
-    about = given, asked.level, asked.mode, asked.target
-    return RowErrors(given.w, roots, reaches, *about)
+    return roots, tuple(factor * root for root in roots)
 
 
 def bounding_form(

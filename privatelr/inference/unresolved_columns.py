@@ -65,16 +65,8 @@ def resolved_columns(scale: ScaleRelease | None, moments: Moments) -> FloatArray
         matrix, sd = moments.curvature, moments.calibration.entry_sd
         of_intercept = matrix[0] ** 2 / max(matrix[0, 0], sd) if first else np.zeros(len(matrix))
         own = (np.diag(matrix) - of_intercept)[first:] / sd
-        shown = np.hypot(_spread_of(scale), alone * np.maximum(own, 0.0))
+        shown = np.hypot(spread_to_noise(scale), alone * np.maximum(own, 0.0))
         found[first:] = np.clip(shown / RESOLVED, 0.0, 1.0)
-    return found
-
-
-@lru_cache(maxsize=_KEPT)
-def _spread_of(scale: ScaleRelease) -> FloatArray:
-    """Return the released variance of each covariate in deviations of its noise, read-only."""
-    found = spread_to_noise(scale)
-    found.flags.writeable = False
     return found
 
 

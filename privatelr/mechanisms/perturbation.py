@@ -11,8 +11,7 @@ from scipy import sparse
 
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError, NotConvergedError
-from privatelr.lazy_import import lazy_import
-from privatelr.locks import FIRST_PRECISION, working_precision
+from privatelr.locks import FIRST_PRECISION, flint, working_precision
 from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import INFERENCE, LENGTHS, ROC, SCALE, in_order
@@ -25,7 +24,7 @@ from privatelr.numerics.rows import (
     row_squares,
     weights_of,
 )
-from privatelr.numerics.solve import Solver, certificate, certified_minimum
+from privatelr.numerics.solve import Solver, certificate, certified_minimum, softmax_minimum
 from privatelr.privacy import Guarantee
 from privatelr.privacy.accounting import Entry
 from privatelr.privacy.noise import (
@@ -37,16 +36,10 @@ from privatelr.privacy.noise import (
 from privatelr.types import FloatArray, Offset, Rows, matrix_of, vector_of
 
 if TYPE_CHECKING:
-    import flint
-
     from privatelr.mechanisms.request import Request
     from privatelr.mechanisms.stages.histogram import HistogramRelease
     from privatelr.mechanisms.stages.matrices import MomentsCalibration
     from privatelr.mechanisms.stages.scale import ScaleRelease
-    from privatelr.numerics.solve import softmax_minimum
-else:
-    flint = lazy_import("flint")
-    softmax_minimum = lazy_import("privatelr.numerics.solve.softmax_minimum")
 
 _ROUNDED_UP = 1 + 1e-6
 """Factor that covers the relative rounding error in the length of any vector in memory."""

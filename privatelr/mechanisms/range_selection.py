@@ -115,15 +115,6 @@ class RangeCalibration:
         """The mechanism of one choice."""
         return ExponentialMechanism(self.eta, WIDTH)
 
-    def misses(self, cells: int, chance: float) -> tuple[float, float]:
-        """Return by how many records an end is too tight, and too loose, with at most this chance.
-
-        A cell has a score of 0, unless fewer than `beyond` records have a value. All cells whose
-        score is below -s have together a probability of ``cells exp(-eta s)`` at most.
-        """
-        score = math.log(cells / chance) / self.eta
-        return score / TOO_TIGHT, score / TOO_LOOSE
-
     @property
     def events(self) -> tuple[Event, ...]:
         """The events that a ledger composes for all ranges; none if the target says it all."""
@@ -167,23 +158,17 @@ def calibrate_ranges(n: int, cells: list[int], target: Promise) -> RangeCalibrat
     beyond = math.ceil(needed / (eta * TOO_LOOSE))
     if beyond > _MOST_BEYOND * n:
         least = needed / (TOO_LOOSE * math.floor(_MOST_BEYOND * n))
+        price = f"rho={target.rho:g}" if isinstance(target, ZCDP) else f"eps={target.epsilon:g}"
+        more = "take a larger price, "
+        if isinstance(target, PureDP):
+            epsilon = math.ceil(2 * len(cells) * least * 1000) / 1000
+            more = f"take eps of at least {epsilon:g}, "
         raise GuaranteeError(
-            f"{_name(target)}: at {size} = {n} the ends of {len(cells)} "
+            f"{price}: at {size} = {n} the ends of {len(cells)} "
             f"column{'s' * (len(cells) > 1)} would be mostly noise; "
-            f"{_needed(target, least, len(cells))}or declare bounds= from what is publicly known."
+            f"{more}or declare bounds= from what is publicly known."
         )
     return RangeCalibration(n, target, eta, len(cells), beyond)
-
-
-def _name(target: Promise) -> str:
-    return f"rho={target.rho:g}" if isinstance(target, ZCDP) else f"eps={target.epsilon:g}"
-
-
-def _needed(target: Promise, eta: float, columns: int) -> str:
-    """Say which price would do; eta is that of one end."""
-    if not isinstance(target, PureDP):
-        return "take a larger price, "
-    return f"take eps of at least {math.ceil(2 * columns * eta * 1000) / 1000:g}, "
 
 
 def slots_of(values: FloatArray, ends: FloatArray, units: FloatArray | None = None) -> FloatArray:

@@ -8,7 +8,7 @@ Each sees those before it as public, so their guarantees add up (adaptive compos
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -33,9 +33,10 @@ from privatelr.mechanisms.request import (
 )
 from privatelr.mechanisms.stages import StageCalibration
 from privatelr.mechanisms.stages.coefficients import mechanism_of
-from privatelr.mechanisms.stages.histogram import HistogramCalibration, ScoreScale
+from privatelr.mechanisms.stages.histogram import HistogramCalibration
 from privatelr.mechanisms.stages.matrices import MomentsCalibration
 from privatelr.mechanisms.stages.scale import ScaleCalibration, ScaleFacts
+from privatelr.mechanisms.stages.stage import Expected
 from privatelr.numerics import Loss
 from privatelr.numerics.solve import Solver
 from privatelr.privacy import ZCDP, ApproxDP, Event, Guarantee, PureDP, pure_within
@@ -257,9 +258,7 @@ def shares_of(
             "length is released by dplr and dpmultinom with the scale of the columns, without "
             "row_norm."
         )
-    of_lengths = _SHARE_OF_LENGTHS
-    if isinstance(target, ZCDP):
-        of_lengths = _SHARE_OF_RHO_OF_LENGTHS
+    of_lengths = _SHARE_OF_RHO_OF_LENGTHS if isinstance(target, ZCDP) else _SHARE_OF_LENGTHS
     before = {SCALE: SHARE_OF_SCALE} if scaled and SCALE not in shares else {}
     before |= {LENGTHS: of_lengths} if lengths and LENGTHS not in shares else {}
     if not before:
@@ -438,7 +437,7 @@ def release_all(
     stiff: FloatArray | None = None,
     *,
     before: Mapping[str, Any] | None = None,
-    expected: Callable[[Release], ScoreScale] | None = None,
+    expected: Expected = None,
     guarantee: Guarantee | None = None,
     entry: Entry | None = None,
 ) -> Release:

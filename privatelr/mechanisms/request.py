@@ -42,11 +42,8 @@ USUAL_DELTA = 1e-6
 """The default delta of a request, a probability; it causes no warning if it is below ``1/n``."""
 
 
-def _doubts(target: privacy.Guarantee, n: int) -> tuple[str, str] | None:
+def _doubts(delta: float, n: int) -> tuple[str, str] | None:
     """Return the limit that a delta exceeds and a remedy, if it permits publishing a record."""
-    if not isinstance(target, privacy.ApproxDP):
-        return None
-    delta = target.delta
     if delta < 1 / n and delta * n < 1:  # the double nearest to 1/n may be on either side
         return None
     far_below = 10.0 ** math.floor(math.log10(0.01 / n))  # such a delta causes no warning
@@ -55,7 +52,7 @@ def _doubts(target: privacy.Guarantee, n: int) -> tuple[str, str] | None:
 
 def require_below_one_record(target: privacy.Guarantee, n: int) -> None:
     """Refuse a delta that would allow publishing one random record."""
-    if isinstance(target, privacy.ApproxDP) and (doubts := _doubts(target, n)):
+    if isinstance(target, privacy.ApproxDP) and (doubts := _doubts(target.delta, n)):
         raise GuaranteeError(
             f"delta={target.delta:g}: delta takes a number below {doubts[0]}, because at 1/n "
             f"publishing one random record would {doubts[1]}"
@@ -64,7 +61,7 @@ def require_below_one_record(target: privacy.Guarantee, n: int) -> None:
 
 def warn_of_one_record(target: privacy.Guarantee, n: int, stacklevel: int) -> None:
     """Warn of a delta that would allow publishing one random record."""
-    if isinstance(target, privacy.ApproxDP) and (doubts := _doubts(target, n)):
+    if isinstance(target, privacy.ApproxDP) and (doubts := _doubts(target.delta, n)):
         warnings.warn(
             f"delta={target.delta:g} is not below {doubts[0]}, where publishing one random record "
             f"would {doubts[1]}",
@@ -209,11 +206,6 @@ class Request:
     def is_published(self) -> bool:
         """Whether a published analysis or the plain fit is asked for, whose defaults stay."""
         return self.analysis == "cms11" or not self.target.is_private
-
-    @property
-    def pays_for_scale(self) -> bool:
-        """Whether the scale of the columns has a share of the price of its own."""
-        return self.target.is_private and SCALE in self.shares
 
     @property
     def buys_intervals(self) -> bool:

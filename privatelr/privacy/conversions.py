@@ -115,25 +115,17 @@ def to_approximate(guarantee: Promise, delta: float) -> ApproxDP:
 
 def _zcdp_epsilon(rho: float, delta: float) -> float:
     """Return the epsilon of a zCDP at delta, at the best order that is found; any one is valid."""
-    return max(0.0, _epsilon_at(best_excess(rho, delta), rho, delta))
+    rho = max(rho, _SMALLEST_RHO)
 
+    def epsilon(log_excess: float) -> float:
+        excess = np.array([math.exp(log_excess)])
+        return float(((1 + excess) * rho + conversion_cost(excess, delta))[0])
 
-def _epsilon_at(excess: float, rho: float, delta: float) -> float:
-    orders = np.array([excess])
-    return float(((1 + orders) * max(rho, _SMALLEST_RHO) + conversion_cost(orders, delta))[0])
-
-
-def best_excess(rho: float, delta: float) -> float:
-    """Find the order, minus one, at which a zCDP has its smallest epsilon at delta."""
     # the best order is near 1 + sqrt(log(1/delta) / rho); search some decades around it
-    centre = 0.5 * math.log(max(-math.log(delta), 1e-3) / max(rho, _SMALLEST_RHO))
-    found = scipy.optimize.minimize_scalar(
-        lambda log_excess: _epsilon_at(math.exp(log_excess), rho, delta),
-        bounds=(centre - 12, centre + 12),
-        method="bounded",
-        options={"xatol": 1e-10},
-    )
-    return math.exp(float(found.x))
+    centre = 0.5 * math.log(max(-math.log(delta), 1e-3) / rho)
+    ends, precise = (centre - 12, centre + 12), {"xatol": 1e-10}
+    found = scipy.optimize.minimize_scalar(epsilon, bounds=ends, method="bounded", options=precise)
+    return max(0.0, float(found.fun))
 
 
 @suggests_arguments
@@ -299,12 +291,10 @@ def split(guarantee: Guarantee, shares: Mapping[str, float]) -> dict[str, Guaran
     >>> print(parts["inference"])
     epsilon = 0.3, delta = 3e-07 (approximate)
     """
-    parts = {}
+    takes = "a number above 0"
     for name, share in shares.items():
-        takes = "a number above 0"
-        parts[name] = exact(
-            require_number(GuaranteeError, f"share of {show(name)}", share, takes, above=0)
-        )
+        require_number(GuaranteeError, f"share of {show(name)}", share, takes, above=0)
+    parts = {name: exact(share) for name, share in shares.items()}
     total = sum(parts.values(), Fraction(0))
     if total != 1:
         listed = ", ".join(repr(float(share)) for share in shares.values()) or "no shares"

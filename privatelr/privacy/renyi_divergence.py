@@ -23,11 +23,6 @@ ORDERS = 1 + EXCESSES
 """The orders of a curve."""
 
 
-def log_factor(excess: FloatArray) -> FloatArray:
-    """Return ``log((1 - 1/a)**a / (a - 1))`` for orders ``a = 1 + excess``, of any shape."""
-    return np.asarray((1 + excess) * -np.log1p(1 / excess) - np.log(excess))
-
-
 def conversion_cost(excess: FloatArray, delta: float) -> FloatArray:
     """Return how much epsilon at this delta exceeds the Renyi divergence, for each order.
 
@@ -41,7 +36,8 @@ def conversion_cost(excess: FloatArray, delta: float) -> FloatArray:
     delta
         A number above 0.
     """
-    return np.asarray((log_factor(excess) - math.log(delta)) / excess)
+    log_factor = (1 + excess) * -np.log1p(1 / excess) - np.log(excess)
+    return np.asarray((log_factor - math.log(delta)) / excess)
 
 
 for _array in (EXCESSES, ORDERS):

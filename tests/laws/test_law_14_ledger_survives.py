@@ -75,7 +75,7 @@ def test_parts_too(way):
     part = WAYS[way](ledger.part("train"))
     part.charge(EIGHTH)
     assert ledger.entries[0].part == "train"
-    assert part.ledgers == (ledger,)
+    assert part.places == ((ledger, "train"),)
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)

@@ -39,10 +39,10 @@ def without_library(monkeypatch):
 
 
 def refusal(account, *arguments, **options):
-    before = [ledger.entries for ledger in account.ledgers]
+    before = [ledger.entries for ledger, _ in account.places]
     with pytest.raises(GuaranteeError) as caught:
         account.charge(*arguments, **options)
-    assert [ledger.entries for ledger in account.ledgers] == before
+    assert [ledger.entries for ledger, _ in account.places] == before
     return str(caught.value)
 
 
@@ -434,7 +434,7 @@ def test_a_named_ledger_and_open_blocks_are_charged_together_or_not_at_all():
         assert entry == other.entries[0]
         assert [e.part for e in (entry, *outer.entries, *inner.entries)] == ["a", None, None]
         assert "would make 0.75 of 0.6" in refusal(both, PureDP(0.5))
-        assert set(both.ledgers) == {outer, inner, other}
+        assert {ledger for ledger, _ in both.places} == {outer, inner, other}
     assert spent_of(outer, inner, other) == [0.25] * 3
     assert account_with(other) is other
     assert account_with(None) is None

@@ -1032,7 +1032,7 @@ def test_the_card_and_the_file_have_the_place_of_the_charge(tmp_path, path, ledg
     other = Ledger.create(tmp_path / "other.ledger", 1.0, dataset="<b>all</b> sites")
     monkeypatch.setenv("PRIVATELR_LEDGER", str(tmp_path / "other.ledger"))
     fit = fit_clinic(clinic(), eps=0.4, ledger=path)
-    assert {one.ledger for one in fit.release.entry.receipts} == {ledger._key, other._key}
+    assert {one.ledger for one in fit.release.entry.receipts} == {ledger._book.key, other._book.key}
     fit.save(tmp_path / "fit.json")
     loaded = privatelr.load(tmp_path / "fit.json")
     assert loaded.release.entry.receipts == fit.release.entry.receipts

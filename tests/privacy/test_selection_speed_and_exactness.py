@@ -85,7 +85,6 @@ def test_scores_apart_by_less_than_doubles_see_are_left_to_balls():
 def test_too_bold_an_error_is_caught(monkeypatch):
     """The planted slip: no allowance for rounding, so that a tie goes to the first."""
     monkeypatch.setattr(exponential_mechanism, "_ROUNDING", 0.0)
-    monkeypatch.setattr(exponential_mechanism, "_CELL", 2.0**-64)
     near = Gumbel.near
     monkeypatch.setattr(
         Gumbel, "near", staticmethod(lambda w: (near(w)[0] + [1e-13, 0], np.zeros(2)))

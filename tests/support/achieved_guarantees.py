@@ -94,7 +94,7 @@ def _worth_of_tilt(calibration: Calibration) -> Guarantee | None:
         return None
     match noise.event(problem.reach, target.neighbours), shield, target:
         case GaussianEvent(), GaussianEvent(), ZCDP():
-            rho = gaussian_objective.objective_rho(problem, noise.scale, analysis)
+            rho = gaussian_objective.tilt_event(problem, noise.scale, analysis).rho
             return replace(target, rho=rho + shield.mu**2 / 2)
         case GaussianEvent(mu=mu), GaussianEvent(), ApproxDP():
             beside = {"shield_ratio": shield.mu / mu, "beside": target.beside}

@@ -8,7 +8,6 @@ from privatelr.mechanisms.calibration.calibration_record import (
 )
 from privatelr.mechanisms.calibration.lambda_rules import (
     GAUSSIAN,
-    LAMBDA_RULES,
     LAPLACE,
     Kinds,
     expected_excess,
@@ -22,7 +21,6 @@ from privatelr.mechanisms.calibration.proven_noise import (
     output_sensitivity,
 )
 from privatelr.mechanisms.calibration.pure import (
-    ANALYSES,
     curvature_cost,
     objective_rate,
     penalty_costing,

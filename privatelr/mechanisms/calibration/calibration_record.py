@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from privatelr import privacy
+from privatelr import page_model, privacy
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import GuaranteeError
-from privatelr.lazy_import import lazy_import
 from privatelr.mechanisms.calibration import gaussian_objective, proven_noise, pure
 from privatelr.mechanisms.calibration.lambda_rules import no_tilt, settle_lambda
 from privatelr.mechanisms.problem import Problem
@@ -24,12 +23,6 @@ from privatelr.privacy.noise import (
     shortest,
 )
 from privatelr.types import Placement
-
-if TYPE_CHECKING:
-    from privatelr import page_model
-    from privatelr.page_model import Piece
-else:
-    page_model = lazy_import("privatelr.page_model")
 
 
 class StageCalibration:
@@ -230,7 +223,7 @@ class Calibration(StageCalibration):
     def _title(self) -> str:
         return f"{self.placement} perturbation, {self.noise.title}"
 
-    def _page(self) -> list[Piece]:
+    def _page(self) -> list[page_model.Piece]:
         problem, effective = self.problem, self.epsilon_effective
         rules = ", ".join(f"{name} {value:.4g}" for name, value in self.lambda_rules)
         facts = [
@@ -250,7 +243,7 @@ class Calibration(StageCalibration):
                 ("Effect", f"{moved}, in units that have declared bounds at -1 and 1"),
                 ("Precision", f"{precise}, released as multiples of {self.grid:.3g}"),
             ]
-        page: list[Piece] = [page_model.Heading(self._title), page_model.FactList(facts)]
+        page: list[page_model.Piece] = [page_model.Heading(self._title), page_model.FactList(facts)]
         if not (alternatives := self.alternatives):
             return page
         others = [(f"{self.noise.title} noise, {self.bound} (chosen)", "1")]

@@ -3,7 +3,7 @@
 The symbols are those of `privatelr.mechanisms.calibration.pure`, and ``m = L R / sigma`` for a tilt
 of standard deviation sigma per coordinate, in the sum form. The bounds of Theorem 4.2 on
 (epsilon, delta), with a Gaussian shield of mu_out on the minimiser, are in
-`privatelr.privacy.noise.gaussian_delta`; the zCDP of section 4.3 is in `objective_rho`. Where
+`privatelr.privacy.noise.gaussian_delta`; the zCDP of section 4.3 is in `sigma_for_rho`. Where
 neighbours replace a person, both have the bounds of `privatelr.privacy.person_tilt`.
 """
 
@@ -133,25 +133,18 @@ def smallest_feasible_penalty(facts: Problem, target: ApproxDP, analysis: str) -
 # -- zCDP ---------------------------------------------------------------------------------------
 
 
-def objective_rho(problem: Problem, sigma: float, analysis: str) -> float:
-    """Return the rho of Gaussian objective perturbation (theory.md 4.3).
+def sigma_for_rho(problem: Problem, rho: float, analysis: str) -> float:
+    """Return the smallest sigma for rho (theory.md 4.3); infinity if the curvature exceeds it.
 
-    Its Renyi divergence of order a is at most ``2 a m^2 + cost + min(.1409 / (a - 1), .798 m)``.
+    The Renyi divergence of order a is at most ``2 a m^2 + cost + min(.1409 / (a - 1), .798 m)``.
     The cost is that of the curvature, or 0 for losses with a joint bound and ``kappa <= m^2 / 2``
     where no record has a weight. The divergence over a is largest as a falls to 1.
     """
     if problem.penalty == 0:
         return math.inf
-    return tilt_event(problem, sigma, analysis).rho
-
-
-def sigma_for_rho(problem: Problem, rho: float, analysis: str) -> float:
-    """Return the smallest sigma for rho (theory.md 4.3); infinity if the curvature exceeds it."""
-    if problem.penalty == 0:
-        return math.inf
     first = tilt_event(problem, problem.reach, analysis).first_order
     free = problem.reach / _largest_m(rho, first)
-    if objective_rho(problem, free, analysis) <= rho:
+    if tilt_event(problem, free, analysis).rho <= rho:
         return free
     rest = rho - curvature_cost(problem)
     return problem.reach / _largest_m(rest, first) if rest > 0 else math.inf

@@ -57,9 +57,12 @@ terabyte for each column. Groups of whole persons are added up one by one, and s
 as many additions as blocks of rows."""
 
 
-def mean_error(n: int, d: int) -> float:
-    """Bound the error of a mean of n numbers up to 1 that was summed over rows of d columns."""
-    return 2 * additions(n, d) * _UNIT
+def lost_in_means(n: int, d: int, *, persons: bool) -> float:
+    """Bound the errors of two means of numbers up to 1 that were summed over n rows of d columns.
+
+    The number of records of n persons is not public.
+    """
+    return 4 * additions(MOST_IN_MEMORY if persons else n, d) * _UNIT
 
 
 # -- tilts of the objective -----------------------------------------------------------------------

@@ -72,10 +72,7 @@ def mechanism_of(placement: Placement, target: Guarantee) -> Mechanism:
     >>> mechanism_of("output", PureDP(1.0)).calibrate.__name__
     'calibrate_output'
     """
-    key = (placement, ApproxDP if isinstance(target, ApproxDP) else type(target))
-    if key not in MECHANISMS:
-        raise GuaranteeError(f"{placement} perturbation is not available under {target}.")
-    return MECHANISMS[key]
+    return MECHANISMS[placement, ApproxDP if isinstance(target, ApproxDP) else type(target)]
 
 
 def calibrate(request: Request, facts: Problem) -> Calibration:

@@ -12,7 +12,6 @@ of a power of two that depends on the number of persons alone.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -30,7 +29,7 @@ from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.range_selection import share_grid
 from privatelr.mechanisms.request import ROC, Request
 from privatelr.mechanisms.stages.scale import ScaleFacts
-from privatelr.mechanisms.stages.stage import Calibrations, Part, Stage
+from privatelr.mechanisms.stages.stage import Calibrations, Expected, Part, Stage
 from privatelr.numerics.rows import EntryRows, row_products
 from privatelr.privacy import (
     REPLACE_PERSON,
@@ -174,13 +173,9 @@ def _law(
     if isinstance(target, NonPrivate):
         return NoNoise(cells)
     laws = [law for law in laws_hiding(_moved(touched), cells, target) if not law.is_pure]
-    laplace = _laplace(cells, pure_part(target) / touched)
-    return require_law([laplace, *laws], target, kinds)
-
-
-def _laplace(cells: int, epsilon: float) -> NoiseLaw:
-    """Return independent Laplace noise on each cell: one block of all cells is that."""
-    return BlockLaplace((Block(cells, 1.0),), epsilon / L1_SENSITIVITY * DOWN)
+    # one block of all cells is independent Laplace noise on each cell
+    rate = pure_part(target) / touched / L1_SENSITIVITY * DOWN
+    return require_law([BlockLaplace((Block(cells, 1.0),), rate), *laws], target, kinds)
 
 
 def _bins(n: int, law: NoiseLaw) -> int:
@@ -368,7 +363,7 @@ class HistogramStage(Stage[HistogramCalibration]):
         rows: Rows,
         release: Release,
         noise: Draw,
-        expected: Callable[[Release], ScoreScale] | None,
+        expected: Expected,
     ) -> HistogramRelease:
         """Release the counts by class."""
         assert expected is not None
@@ -379,7 +374,7 @@ class HistogramStage(Stage[HistogramCalibration]):
         values: FloatArray,
         calibration: HistogramCalibration,
         release: Release | None,
-        expected: Callable[[Release], ScoreScale] | None,
+        expected: Expected,
     ) -> HistogramRelease:
         """Return the counts by class, in bins where scores are expected."""
         assert release is not None

@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -23,6 +23,7 @@ from scipy import sparse
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import StageCalibration
 from privatelr.mechanisms.calibration.lambda_rules import nominal_epsilon
+from privatelr.mechanisms.perturbation import Release
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.range_selection import (
     CERTAINTY,
@@ -34,7 +35,7 @@ from privatelr.mechanisms.range_selection import (
 )
 from privatelr.mechanisms.request import LENGTHS, Request
 from privatelr.mechanisms.stages.scale import ScaleFacts
-from privatelr.mechanisms.stages.stage import Calibrations, Part, Stage
+from privatelr.mechanisms.stages.stage import Calibrations, Expected, Part, Stage
 from privatelr.numerics.rows import LooseRows, shares_within
 from privatelr.numerics.rows.row_bounds import RowBounds, roots_of
 from privatelr.privacy import (
@@ -49,10 +50,6 @@ from privatelr.privacy import (
 from privatelr.privacy.noise import Draw
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism, Gumbel
 from privatelr.types import FloatArray, Offset, Rows
-
-if TYPE_CHECKING:
-    from privatelr.mechanisms.perturbation import Release
-    from privatelr.mechanisms.stages.histogram import ScoreScale
 
 PER_COLUMN = 50.0
 """Records that may be longer, for each coefficient and over epsilon. From 50 to 100 it matters
@@ -245,7 +242,7 @@ class LengthStage(Stage[LengthCalibration]):
         values: FloatArray,
         calibration: LengthCalibration,
         release: Release | None,
-        expected: Callable[[Release], ScoreScale] | None,
+        expected: Expected,
     ) -> LengthRelease:
         """Return the length, which is one of the grid."""
         (length,) = values.tolist()

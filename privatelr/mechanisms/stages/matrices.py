@@ -6,7 +6,6 @@ Noise is calibrated before any data is touched.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import cast
@@ -17,18 +16,16 @@ from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import StageCalibration
 from privatelr.mechanisms.calibration.lambda_rules import nominal_epsilon
 from privatelr.mechanisms.calibration.proven_noise import (
-    MOST_IN_MEMORY,
     ROUNDING,
     grid_for,
-    mean_error,
+    lost_in_means,
     require_law,
 )
 from privatelr.mechanisms.perturbation import Moments, Release, release_moments
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.request import COEFFICIENTS, INFERENCE, LENGTHS, SCALE, Request
-from privatelr.mechanisms.stages.histogram import ScoreScale
 from privatelr.mechanisms.stages.scale import ScaleFacts, scale_map
-from privatelr.mechanisms.stages.stage import Calibrations, Part, Stage
+from privatelr.mechanisms.stages.stage import Calibrations, Expected, Part, Stage
 from privatelr.privacy import ZCDP, Guarantee, NonPrivate, PureDP
 from privatelr.privacy.noise import LAWS, Draw, GaussianNoise, NoiseLaw, NoNoise
 from privatelr.types import FloatArray, Rows
@@ -165,8 +162,7 @@ def moments_sensitivity(
         largest = largest_trace(problem, typical) * (1 + ROUNDING)
     else:
         largest = _largest_pair(problem, traces=False) * problem.radius**2 * (1 + ROUNDING)
-    records = MOST_IN_MEMORY if problem.persons else problem.n  # that of persons is not public
-    lost = 2 * mean_error(records, problem.d)
+    lost = lost_in_means(problem.n, problem.d, persons=problem.persons)
     if traces:
         # in nuclear norm, at most the root of the number of columns times as much is lost
         lost *= math.sqrt(2 * problem.d)
@@ -262,7 +258,7 @@ class MatrixStage(Stage[MomentsCalibration]):
         rows: Rows,
         release: Release,
         noise: Draw,
-        expected: Callable[[Release], ScoreScale] | None,
+        expected: Expected,
     ) -> Moments:
         """Release both matrices at the coefficients."""
         units = matrix_units(release, calibration)

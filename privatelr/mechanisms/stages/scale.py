@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -25,11 +25,10 @@ from privatelr.mechanisms.calibration.calibration_record import (
 )
 from privatelr.mechanisms.calibration.lambda_rules import GAUSSIAN, nominal_epsilon
 from privatelr.mechanisms.calibration.proven_noise import (
-    MOST_IN_MEMORY,
     ROUNDING,
     grid_for,
     laws_hiding,
-    mean_error,
+    lost_in_means,
     require_law,
 )
 from privatelr.mechanisms.perturbation import rounded_sum
@@ -48,9 +47,6 @@ from privatelr.privacy import (
 )
 from privatelr.privacy.noise import DOWN, BlockLaplace, Draw, NoiseLaw, gaussian_mu
 from privatelr.types import Block, ColumnGroup, FloatArray, Offset, Rows
-
-if TYPE_CHECKING:
-    pass
 
 SQUARE_WEIGHT = 1.66
 """The weight a of squares beside numbers: with ``a**2`` up to 2.773 they add nothing to the
@@ -243,8 +239,7 @@ def scale_sensitivity(facts: ScaleFacts) -> float:
                 distance, largest = distance + min(group.size, 2), largest + 1.0
             case "product":
                 distance, largest = distance + 4 * r2 + 2 * of_squares, largest + r2 + of_squares
-    records = MOST_IN_MEMORY if facts.persons else facts.n  # that of persons is not public
-    lost = 2 * mean_error(records, facts.p + 1)
+    lost = lost_in_means(facts.n, facts.p + 1, persons=facts.persons)
     return math.sqrt(distance) * (1 + ROUNDING) / facts.n + lost * math.sqrt(largest)
 
 
@@ -272,8 +267,7 @@ def scale_blocks(facts: ScaleFacts) -> tuple[Block, ...]:
     """
     k = len(facts.columns_of("number"))
     ends = [2.0] * k + [1.0] * k
-    records = MOST_IN_MEMORY if facts.persons else facts.n  # that of persons is not public
-    lost = 2 * mean_error(records, facts.p + 1)
+    lost = lost_in_means(facts.n, facts.p + 1, persons=facts.persons)
     return tuple(Block(1, end * (1 + ROUNDING) / facts.n + lost) for end in ends)
 
 
@@ -509,6 +503,7 @@ def scale_moments(release: ScaleRelease, about: FloatArray | None = None) -> tup
     return mean, np.clip(second - middle**2, 0.0, largest**2)
 
 
+@lru_cache(maxsize=16)  # a plan has one scale and many releases
 def spread_to_noise(release: ScaleRelease) -> FloatArray:
     """Return the released variance of each covariate ``(p,)``, in deviations of its noise.
 
@@ -524,7 +519,9 @@ def spread_to_noise(release: ScaleRelease) -> FloatArray:
     array([50.8])
     """
     mean, variance = scale_moments(release)
-    return np.asarray(variance / variance_sd(release.calibration, mean))
+    found = np.asarray(variance / variance_sd(release.calibration, mean))
+    found.flags.writeable = False
+    return found
 
 
 def variance_sd(calibration: ScaleCalibration, mean: FloatArray | float = 0.0) -> FloatArray:

@@ -22,6 +22,8 @@ Made = TypeVar("Made", bound=StageCalibration)
 
 Calibrations = Mapping[str, Any]
 """Calibrations of stages by the names of their shares."""
+Expected = Callable[[Release], "ScoreScale"] | None
+"""Returns where scores by released coefficients are expected; a function of public facts."""
 
 
 class Part(Protocol):
@@ -71,12 +73,7 @@ class Stage(Generic[Made]):
         raise NotImplementedError
 
     def release(
-        self,
-        calibration: Made,
-        rows: Rows,
-        release: Release,
-        noise: Draw,
-        expected: Callable[[Release], ScoreScale] | None,
+        self, calibration: Made, rows: Rows, release: Release, noise: Draw, expected: Expected
     ) -> Part:
         """Release the stage.
 
@@ -90,16 +87,11 @@ class Stage(Generic[Made]):
         noise
             The draw of the stage's noise.
         expected
-            Returns where scores by released coefficients are expected; a function of public facts.
         """
         raise NotImplementedError
 
     def read(
-        self,
-        values: FloatArray,
-        calibration: Made,
-        release: Release | None,
-        expected: Callable[[Release], ScoreScale] | None,
+        self, values: FloatArray, calibration: Made, release: Release | None, expected: Expected
     ) -> Part:
         """Return what was released, from its numbers in a file.
 
@@ -109,7 +101,7 @@ class Stage(Generic[Made]):
         release
             What was released before; None for what is released before the coefficients.
         expected
-            Returns where scores by released coefficients are expected; None before these.
+            None before the coefficients.
         """
         part: Part = self.released(values, calibration)
         return part

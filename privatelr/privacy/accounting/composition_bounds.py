@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -75,12 +75,6 @@ class Composition:
     pure: Fraction
     counts: Mapping[Event, int]
 
-    @property
-    def others(self) -> Composition:
-        """The events that have no epsilon to add up."""
-        rest: dict[Event, int] = {e: k for e, k in self.counts.items() if not isinstance(e, PureDP)}
-        return Composition(Fraction(0), Fraction(0), rest)
-
 
 def composition(counts: Mapping[Event, int]) -> Composition:
     """Sum up the deltas, and merge the events that compose exactly."""
@@ -112,12 +106,12 @@ def epsilon_by_sum(total: Composition, delta: float) -> float:
 
     A pure release and Gaussian ones are composed exactly.
     """
-    others = total.others
-    if not others.counts:
+    others: dict[Event, int] = {e: k for e, k in total.counts.items() if not isinstance(e, PureDP)}
+    if not others:
         return at_least(total.pure)
     if delta <= 0:
         return math.inf
-    match list(others.counts):
+    match list(others):
         case [GaussianEvent(mu=mu)] if total.pure:
             return epsilon_beside_pure(delta, at_least(total.pure), mu)
         case [GaussianEvent(mu=mu)]:
@@ -125,21 +119,16 @@ def epsilon_by_sum(total: Composition, delta: float) -> float:
         case [ZCDP() as zcdp]:
             rest = to_approximate(zcdp, min(delta, 1.0)).epsilon
         case _:
-            rest = epsilon_by_renyi(others, delta)
+            rest = epsilon_by_renyi(replace(total, counts=others), delta)
     return at_least(total.pure + exact(rest))
 
 
 def epsilon_by_renyi(total: Composition, delta: float) -> float:
     """Return the smallest epsilon over the orders of the summed curve, by `epsilon_of_curve`."""
-    return math.inf if delta <= 0 else epsilon_of_curve(renyi_total(total), delta)
-
-
-def renyi_total(total: Composition) -> FloatArray:
-    """Return the sum of the Renyi divergences at each of `ORDERS`; `lost` is not part of it."""
     sums = np.zeros_like(ORDERS)
     for event, k in total.counts.items():
         sums += k * _curve(event)
-    return sums
+    return epsilon_of_curve(sums, delta)
 
 
 @lru_cache(maxsize=1024)

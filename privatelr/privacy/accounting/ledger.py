@@ -13,7 +13,6 @@ import json
 import os
 import platform
 import re
-import sys
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -21,6 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol, Self
 from weakref import WeakValueDictionary
 
+from privatelr import page_model
 from privatelr.arguments import suggests_arguments
 from privatelr.errors import (
     ArgumentError,
@@ -45,13 +45,11 @@ from privatelr.privacy.guarantees import REPLACE_ONE, Guarantee, Neighbours, rea
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from privatelr import page_model
     from privatelr.privacy.accounting import ledger_page, ledger_store
     from privatelr.privacy.accounting.ledger_store import Charge, Content, DiskBook, LedgerRow
 else:
     ledger_page = lazy_import("privatelr.privacy.accounting.ledger_page")
     ledger_store = lazy_import("privatelr.privacy.accounting.ledger_store")
-    page_model = lazy_import("privatelr.page_model")
 
 NAMED = "PRIVATELR_LEDGER"
 """The environment variable that names a ledger for every release of a process."""
@@ -156,11 +154,6 @@ class Account:
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         return self
 
-    @property
-    def ledgers(self) -> tuple[Ledger, ...]:
-        """The ledgers that are charged."""
-        return tuple(ledger for ledger, _ in self.places)
-
     def charge(
         self,
         guarantee: Guarantee,
@@ -232,7 +225,7 @@ class Account:
             ledger._book.require_kept()
         # in one order, so that two processes never wait for each other; in memory comes last
         ordered = sorted(
-            self.places, key=lambda place: (not place[0]._book.is_on_disk, place[0]._key)
+            self.places, key=lambda place: (not place[0]._book.is_on_disk, place[0]._book.key)
         )
         with LOCK.lock, ExitStack() as opened:  # only here is a ledger read and then written
             pages: list[Page] = []
@@ -317,15 +310,6 @@ class Ledger(Account):
         ledger = cls.__new__(cls)
         ledger._open(book)
         return ledger
-
-    @property
-    def _key(self) -> str:
-        """The name that no other ledger has."""
-        return self._book.key
-
-    @property
-    def _statement(self) -> Statement:
-        return self._book.statement
 
     @classmethod
     def plan(
@@ -472,32 +456,32 @@ class Ledger(Account):
     @property
     def epsilon(self) -> float:
         """The epsilon of the budget."""
-        return self._statement.epsilon
+        return self._book.statement.epsilon
 
     @property
     def delta(self) -> float:
         """The delta at which the budget is counted."""
-        return self._statement.delta
+        return self._book.statement.delta
 
     @property
     def neighbours(self) -> Neighbours:
         """The neighbours that every guarantee in it is about."""
-        return self._statement.neighbours
+        return self._book.statement.neighbours
 
     @property
     def person(self) -> str | None:
         """The column that tells the persons of all entries apart; None if no entry states it."""
-        return self._statement.person
+        return self._book.statement.person
 
     @property
     def entries(self) -> tuple[Entry, ...]:
         """All charges so far, in their order."""
-        return self._statement.entries
+        return self._book.statement.entries
 
     @property
     def account(self) -> str:
         """The rule by which it is counted, in words."""
-        return statements.account(self._statement)
+        return statements.account(self._book.statement)
 
     @property
     def places(self) -> Places:
@@ -521,18 +505,16 @@ class Ledger(Account):
         It is the smallest budget of a ledger with this account that covers them all, so it is
         valid also if results chose the prices.
         """
-        return statements.spent(self._statement, self.delta if delta is None else _delta(delta))
+        at = self.delta if delta is None else _delta(delta)
+        return statements.spent(self._book.statement, at)
 
     def left(self, delta: float = 0.0) -> float:
         """Return the largest epsilon of one more release from all rows, pure or with a delta."""
-        return self._left(None, delta)
-
-    def _left(self, part: str | None, delta: float) -> float:
-        return left(self._statement, part, _delta(delta))
+        return left(self._book.statement, None, _delta(delta))
 
     def to_json(self) -> dict[str, Any]:
         """Return the budget and every entry as plain values."""
-        return statements.to_json(self._statement)
+        return statements.to_json(self._book.statement)
 
     @classmethod
     def from_json(cls, value: Any) -> Ledger:
@@ -569,12 +551,12 @@ class Ledger(Account):
         If not, rows are missing or were changed after the charge, as in a restored backup.
         """
         hashes = [row.hash for row in self.rows]
-        own = [one for one in entry.receipts if one.ledger == self._key]
+        own = [one for one in entry.receipts if one.ledger == self._book.key]
         return bool(own) and all(hashes[one.row - 1 : one.row] == [one.head] for one in own)
 
     def saved_as(self, entry: Entry) -> str | None:
         """Return the SHA-256 of the saved release of a charge; None if none is noted."""
-        rows = {one.row for one in entry.receipts if one.ledger == self._key}
+        rows = {one.row for one in entry.receipts if one.ledger == self._book.key}
         found = (one.release for one in self.charges if one.number in rows)
         return next(found, None)
 
@@ -599,7 +581,7 @@ class Ledger(Account):
     def __reduce__(self) -> tuple[Any, ...]:
         if isinstance(book := self._book, ledger_store.DiskBook):
             return _reopen, (book.key, book.address, book.note)
-        return _unpickle, (self._key, self.to_json())
+        return _unpickle, (self._book.key, self.to_json())
 
     def __repr__(self) -> str:
         address = self._book.address
@@ -633,12 +615,11 @@ class Ledger(Account):
         MissingDependencyError
             If matplotlib is not installed.
         """
-        return ledger_page.plot_ledger(self._statement, ax)
+        return ledger_page.plot_ledger(self._book.statement, ax)
 
     def show(self) -> None:
         """Print what is spent, by whom, and what is left."""
-        coding = sys.stdout.encoding or "utf-8"  # in the C locale, others are escaped
-        print(str(self).encode(coding, "backslashreplace").decode(coding))
+        print(self)
 
 
 @suggests_arguments
@@ -648,7 +629,7 @@ class PartAccount(Account):
     def left(self, delta: float = 0.0) -> float:
         """Return the largest epsilon of one more release from this part, pure or with a delta."""
         ((ledger, name),) = self.places
-        return ledger._left(name, delta)
+        return left(ledger._book.statement, name, _delta(delta))
 
 
 def _delta(delta: float) -> float:
@@ -686,7 +667,7 @@ def _unpickle(key: str, value: Any) -> Ledger:
 def _reopen(key: str, address: str, note: str) -> Ledger:
     """Open the ledger of a pickle, in whatever process this is."""
     ledger = Ledger.open(address, note=note)
-    if ledger._key != key:
+    if ledger._book.key != key:
         where = ledger_store.shown(address)
         raise LedgerError(f"ledger {where}: another ledger has taken its place.")
     return ledger
@@ -721,9 +702,14 @@ def account_with(ledger: AnyLedger | None) -> Account | None:
         return Account()
     others = [*map(Ledger.open, filter(None, above)), *ACTIVE]
     if named := os.environ.get(NAMED):
-        others.append(_opened(named))
-    given = {} if ledger is None else {place[0]._key: place for place in ledger.places}
-    places = given | {other._key: (other, None) for other in others if other._key not in given}
+        try:
+            others.append(Ledger.open(named))
+        except LedgerError as error:
+            raise type(error)(f"{NAMED}: {error}") from None
+    given = {} if ledger is None else {place[0]._book.key: place for place in ledger.places}
+    places = given | {
+        other._book.key: (other, None) for other in others if other._book.key not in given
+    }
     if ledger is not None and places == given:
         return ledger
     match [*places.values()]:
@@ -779,13 +765,6 @@ def of_public_data() -> Iterator[None]:
     finally:
         if named is not None:
             os.environ[NAMED] = named
-
-
-def _opened(named: str) -> Ledger:
-    try:
-        return Ledger.open(named)
-    except LedgerError as error:
-        raise type(error)(f"{NAMED}: {error}") from None
 
 
 def blocks_above() -> list[tuple[int, str | None]]:

@@ -89,14 +89,11 @@ def entries(charges: Sequence[Charge]) -> Listing:
     rows = []
     for one in charges:
         entry = one.entry
-        times = f" x {entry.times}" if entry.times > 1 else ""
-        part = f" [{on_one_line(entry.part)}]" if entry.part is not None else ""
         release = "no release" if one.release is None else one.release[:12]
-        told = f"{on_one_line(entry.label) or '(no label)'}{part}"
-        cost = f"{statements.price(entry.guarantee)}{times}"
+        cost = f"{statements.price(entry.guarantee)}{_times(entry)}"
         time = one.time[:16].replace("T", " ")
         person = on_one_line(entry.person or "")
-        rows.append((told, str(one.number), time, cost, release if time else "", person))
+        rows.append((_label(entry), str(one.number), time, cost, release if time else "", person))
     # charges in memory have no times and releases, and those about records no person
     some = [k for k, cells in enumerate(zip(*rows, strict=True)) if any(cells)]
     titles = [[*widest][k] for k in some]
@@ -157,7 +154,8 @@ def plot_ledger(statement: Statement, ax: Any) -> Axes:
         for stop in stops
     ]
     names = [f"{earlier} earlier charges"] if earlier else []
-    names += [_label(entry) for entry in statement.entries[earlier:]]
+    charges = statement.entries[earlier:]
+    names += [shorten(f"{_label(entry)}{_times(entry)}", _LONGEST_LABEL) for entry in charges]
     axes = axes_for("plot", (7.0, 1.6 + 0.3 * max(len(names), 1)), ax)
     widths = [end - start for start, end in pairwise(after)]
     axes.barh(range(len(names)), widths, 0.7, left=after[:-1], color=MAIN, linewidth=0)
@@ -176,5 +174,8 @@ def plot_ledger(statement: Statement, ax: Any) -> Axes:
 
 def _label(entry: Entry) -> str:
     part = "" if entry.part is None else f" [{on_one_line(entry.part)}]"
-    times = "" if entry.times == 1 else f" x {entry.times}"
-    return shorten(f"{on_one_line(entry.label) or '(no label)'}{part}{times}", _LONGEST_LABEL)
+    return f"{on_one_line(entry.label) or '(no label)'}{part}"
+
+
+def _times(entry: Entry) -> str:
+    return "" if entry.times == 1 else f" x {entry.times}"

@@ -21,8 +21,6 @@ _FORMAT = "privatelr-ledger"
 _VERSION = 3
 _KEYS = {"format", "version", "epsilon", "delta", "neighbours", "account", "entries"}
 _ENTRY_KEYS = {"label", "guarantee", "events", "part", "times"}
-_STATED = {"person"}
-"""What an entry has where it is stated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +53,13 @@ class Statement:
         check_numbers(self, "delta", takes="a number from 0 to below 1", **below_one)
         for entry in self.entries:
             if entry.guarantee.neighbours is not self.neighbours:
-                raise GuaranteeError(_mixed(entry.guarantee.neighbours, self.neighbours))
+                names = {relation: name for name, relation in guarantees.NEIGHBOURS.items()}
+                other = names.get(entry.guarantee.neighbours, "others")
+                raise GuaranteeError(
+                    f"ledger: the release is about other neighbours than the ledger, {other!r} and "
+                    f"not {names[self.neighbours]!r}, and prices about both do not add up; charge "
+                    f"it to a Ledger(neighbours={other!r}) of its own."
+                )
             if entry.part is not None and self.neighbours is guarantees.REPLACE_PERSON:
                 raise GuaranteeError(
                     f"part={show(entry.part)}: a person may have records in several parts, so a "
@@ -73,17 +77,6 @@ def _column(entries: Sequence[Entry]) -> str | None:
     """Return the column of persons of entries, or refuse two of them."""
     instead = "open a Ledger(neighbours='person') for each, or rename one that tells the same apart"
     return column_of_persons((entry.person for entry in entries), "ledger", instead)
-
-
-def _mixed(given: Neighbours, own: Neighbours) -> str:
-    """Say that prices about these neighbours do not add up, and what to open instead."""
-    names = {relation: name for name, relation in guarantees.NEIGHBOURS.items()}
-    other = names.get(given, "others")
-    return (
-        f"ledger: the release is about other neighbours than the ledger, {other!r} and not "
-        f"{names[own]!r}, and prices about both do not add up; charge it to a "
-        f"Ledger(neighbours={other!r}) of its own."
-    )
 
 
 def planned(offered: Any, delta: float, neighbours: Neighbours) -> Statement:
@@ -172,15 +165,9 @@ def left(statement: Statement, part: str | None, delta: float) -> float:
     rule, about = statement.rule, statement.neighbours
     if isinstance(rule, DeclaredPrices):
         rest = [one.guarantee for one in unused(rule, statement.entries) or () if not one.events]
-        kinds = PureDP if delta == 0 else ()
-        return max(
-            (
-                one.epsilon
-                for one in rest
-                if isinstance(one, kinds) or (isinstance(one, ApproxDP) and delta <= one.delta)
-            ),
-            default=0.0,
-        )
+        fitting = [one.epsilon for one in rest if isinstance(one, PureDP) and delta == 0]
+        fitting += [x.epsilon for x in rest if isinstance(x, ApproxDP) and delta <= x.delta]
+        return max(fitting, default=0.0)
     if rule is None:
         return statement.epsilon if delta <= statement.delta else 0.0
     shared = [e for e in statement.entries if part is None or e.part in (None, part)]
@@ -317,7 +304,7 @@ def _rule_from_json(value: Any) -> Rule | None:
 
 def entry_from_json(value: Any) -> Entry:
     """Undo `entry_to_json`; raise `GuaranteeError` for any other value."""
-    stated = _STATED & value.keys() if isinstance(value, dict) else set()
+    stated = {"person"} & value.keys() if isinstance(value, dict) else set()
     _require_keys("ledger entry", value, _ENTRY_KEYS | stated)
     if not isinstance(value["events"], list):
         raise GuaranteeError("ledger entry: events takes a list.")

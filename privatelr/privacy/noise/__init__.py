@@ -27,7 +27,6 @@ from privatelr.privacy.noise.noise_laws import (
     NoiseLaw,
     NoNoise,
     RandomVector,
-    RowLimits,
     SphericalLaplace,
     draw_many,
     mean_square,

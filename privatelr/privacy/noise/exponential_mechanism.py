@@ -21,7 +21,6 @@ import numpy as np
 
 from privatelr.errors import GuaranteeError, require_number
 from privatelr.locks import FIRST_PRECISION, flint, working_precision
-from privatelr.privacy.guarantees import PureDP
 from privatelr.privacy.noise.noise_laws import Arithmetic, Numbers, RandomVector, exponentials
 from privatelr.privacy.noise.randomness import (
     Draw,
@@ -33,10 +32,6 @@ from privatelr.privacy.noise.randomness import (
 )
 from privatelr.types import FloatArray
 
-_CELL = 2.0**-64
-"""Width of the interval that the first 64 bits of a uniform number leave."""
-_HALF = np.uint64(2**63)
-"""The first 64 bits of one half."""
 _ROUNDING = 2.0**-46
 """Upper bound on the relative error of a few operations in doubles, far above the actual one."""
 _SMALLEST = 1e-290
@@ -67,14 +62,10 @@ class Gumbel(RandomVector):
         leading
             The first 64 bits of each uniform, which determine it to within ``2**-64``.
         """
-        below = (leading.astype(np.float64) + 0.5) * _CELL
-        above = ((~leading).astype(np.float64) + 0.5) * _CELL  # 1 - U, without cancellation
-        is_low = leading < _HALF
-        log = np.where(is_low, np.log(below), np.log1p(-np.minimum(above, 0.5)))
-        number = -np.log(-log)
-        # the relative error of the logarithm, as its argument may be anywhere in its cell; it is
-        # the absolute error of the logarithm of that
-        doubt = 4 * _CELL / np.minimum(below, above) + _ROUNDING
+        exponential, errors = exponential_doubles(leading)
+        number = -np.log(exponential)
+        # a relative error is about the absolute error of the logarithm
+        doubt = errors / exponential + _ROUNDING
         doubt = np.where(doubt < 0.01, 2 * doubt, np.inf)
         return number, doubt + _ROUNDING * np.abs(number)
 
@@ -89,10 +80,8 @@ class Exponential(RandomVector):
         """Return the numbers ``-log U``, in the arithmetic of the uniforms."""
         return exponentials(uniforms, arithmetic)
 
-    @staticmethod
-    def near(leading: WordArray) -> tuple[FloatArray, FloatArray]:
-        """Return the numbers ``(k,)`` in doubles, and bounds on their errors; see `Gumbel.near`."""
-        return exponential_doubles(leading)
+    near = staticmethod(exponential_doubles)
+    """Returns the numbers ``(k,)`` in doubles, and bounds on their errors; see `Gumbel.near`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,11 +95,6 @@ class NoisyMaximum:
     def __post_init__(self) -> None:
         for name, value in (("epsilon", self.epsilon), ("width", self.width)):
             require_number(GuaranteeError, name, value, "a finite number above 0", above=0)
-
-    @property
-    def guarantee(self) -> PureDP:
-        """The pure guarantee of one choice."""
-        return PureDP(self.epsilon)
 
     def choose(self, scores: FloatArray, randomness: Randomness) -> int:
         """Choose an option and return its position.

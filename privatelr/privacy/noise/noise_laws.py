@@ -107,11 +107,6 @@ def exponentials(uniforms: Numbers, arithmetic: Arithmetic) -> list[Any]:
     return [-arithmetic.log(uniform) for uniform in uniforms]
 
 
-def total(numbers: Numbers) -> Any:
-    """Return the sum of one or more numbers of any arithmetic."""
-    return sum(numbers[1:], start=numbers[0])
-
-
 class RowLimits(Protocol):
     """What is public about the rows that a tilt has to hide."""
 
@@ -168,10 +163,6 @@ class NoiseLaw(RandomVector, Protocol):
     def log_density(self, b: FloatArray) -> float:
         """Return the logarithm of the density at ``b``, up to a constant."""
         ...
-
-    def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
-        """Return ``log_density(b) - log_density(b - change)``, accurate for a small change."""
-        return self.log_density(b) - self.log_density(b - change)
 
     @property
     def parts(self) -> tuple[NoiseLaw, ...]:
@@ -338,11 +329,6 @@ class SphericalLaplace(LaplaceNoise):
     def norm(self, b: FloatArray) -> float:
         return float(np.linalg.norm(b))
 
-    def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
-        """Return the log ratio from the difference of squared lengths, in which nothing cancels."""
-        lengths = float(np.linalg.norm(b) + np.linalg.norm(b - change))
-        return -self.rate * float(change @ (2 * b - change)) / lengths if lengths > 0 else 0.0
-
     @property
     def uniforms(self) -> int:
         return normal_uniforms(self.dimension) + self.dimension
@@ -351,8 +337,8 @@ class SphericalLaplace(LaplaceNoise):
         """Return a uniform direction times a Gamma distributed length."""
         d = self.dimension
         direction = normals(uniforms[d:], d, arithmetic)
-        gamma = total(exponentials(uniforms[:d], arithmetic)) / self.rate
-        length = arithmetic.sqrt(total([x * x for x in direction]))
+        gamma = sum(exponentials(uniforms[:d], arithmetic)) / self.rate
+        length = arithmetic.sqrt(sum([x * x for x in direction]))
         return [x * gamma / length for x in direction]
 
     @property
@@ -420,9 +406,6 @@ class GaussianNoise(NoiseLaw):
     def log_density(self, b: FloatArray) -> float:
         return -float(b @ b) / (2 * self.sd**2)
 
-    def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
-        return -float(change @ (2 * b - change)) / (2 * self.sd**2)
-
     def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
         return [x * self.sd for x in normals(uniforms, self.dimension, arithmetic)]
 
@@ -472,9 +455,6 @@ class NoNoise(NoiseLaw):
 
     def log_density(self, b: FloatArray) -> float:
         return 0.0 if not np.any(b) else -math.inf
-
-    def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
-        return 0.0 if not np.any(change) else math.nan
 
     def transform(self, uniforms: Numbers, signs: Numbers, arithmetic: Arithmetic) -> list[Any]:
         return [0.0] * self.dimension
@@ -599,19 +579,19 @@ class BlockLaplace(LaplaceNoise):
         Mendelson and Naor 2005, Theorem 1, for p = 1 and 2).
         """
         d = self.dimension
-        r = total(exponentials(uniforms[: d + 1], arithmetic)) / self.rate
+        r = sum(exponentials(uniforms[: d + 1], arithmetic)) / self.rate
         vector: list[Any] = [None] * d
         rest, left = iter(uniforms[d + 1 :]), iter(signs)
         for columns, part in parts_of(self.blocks):
             own = [next(rest) for _ in range(_uniforms(part))]
             if part.norm == "l1":
                 *sizes, last = exponentials(own, arithmetic)
-                reach = r * part.bound / total([*sizes, last])
+                reach = r * part.bound / sum([*sizes, last])
                 found = [size * next(left) * reach for size in sizes]
             else:
                 (last,) = exponentials(own[:1], arithmetic)
                 numbers = normals(own[1:], part.size, arithmetic)
-                square = total([number * number for number in numbers]) + 2 * last
+                square = sum([number * number for number in numbers]) + 2 * last
                 reach = r * part.bound / arithmetic.sqrt(square)
                 found = [number * reach for number in numbers]
             for column, number in zip(columns.tolist(), found, strict=True):
@@ -677,10 +657,6 @@ class CopiedNoise(LaplaceNoise):
     def norm(self, b: FloatArray) -> float:
         return math.fsum(map(self.each.norm, np.split(b, self.copies)))
 
-    def log_ratio(self, b: FloatArray, change: FloatArray) -> float:
-        parts = zip(np.split(b, self.copies), np.split(change, self.copies), strict=True)
-        return math.fsum(self.each.log_ratio(*part) for part in parts)
-
     def rate_along(self, rows: RowLimits) -> float:
         return self.each.rate_along(rows)
 
@@ -712,7 +688,8 @@ class MatrixLaplace(LaplaceNoise):
     columns, the law has less noise than a spherical one: about the root of d times less.
 
     A vector of this law is ``(svec N, svec N')``, with the upper triangle of a matrix row by row
-    and entries off the diagonal times the root of 2.
+    and entries off the diagonal times the root of 2. The density is an integral: `log_density` is a
+    lower bound on its logarithm over the density at 0, attained in one dimension and far out.
 
     Attributes
     ----------
@@ -749,13 +726,6 @@ class MatrixLaplace(LaplaceNoise):
         """Return the sum of the nuclear norms of both matrices."""
         return float(np.abs(np.linalg.eigvalsh(matrix_of(np.array(np.split(b, 2))))).sum())
 
-    def log_density(self, b: FloatArray) -> float:
-        """Return a lower bound, because the density is an integral.
-
-        It is the logarithm over the density at 0, and is attained in one dimension and far out.
-        """
-        return -self.rate * self.norm(b)
-
     @property
     def uniforms(self) -> int:
         return 4 * self.dimension  # which is even, as pairs of normal numbers need it
@@ -771,7 +741,7 @@ class MatrixLaplace(LaplaceNoise):
                 for j in range(i, d):
                     products = [x * y for x, y in zip(added[i], added[j], strict=True)]
                     products += [-x * y for x, y in zip(taken[i], taken[j], strict=True)]
-                    entry = total(products) / (2 * self.rate)
+                    entry = sum(products) / (2 * self.rate)
                     vector.append(entry if i == j else entry * root)
         return vector
 

@@ -209,7 +209,7 @@ def _(honest: Any, rho: float, delta: float) -> float:
 
 def _along(direction: list[Any], reach: Any, arithmetic: Any) -> list[Any]:
     """A vector of this direction and of length `reach`."""
-    length = arithmetic.sqrt(noise_laws.total([x * x for x in direction]))
+    length = arithmetic.sqrt(sum([x * x for x in direction]))
     return [x * reach / length for x in direction]
 
 
@@ -224,7 +224,7 @@ def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
 def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
     d = law.dimension
     direction = [2 * uniform - 1 for uniform in uniforms[d : 2 * d]]
-    gamma = noise_laws.total(noise_laws.exponentials(uniforms[:d], arithmetic)) / law.rate
+    gamma = sum(noise_laws.exponentials(uniforms[:d], arithmetic)) / law.rate
     return _along(direction, gamma, arithmetic)
 
 
@@ -232,7 +232,7 @@ def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
 def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
     """The length has a gamma distribution of shape d instead of d + 1."""
     sizes = noise_laws.exponentials(uniforms[: law.dimension + 1], arithmetic)
-    shrink = noise_laws.total(sizes[:-1]) / noise_laws.total(sizes)
+    shrink = sum(sizes[:-1]) / sum(sizes)
     return [x * shrink for x in honest(law, uniforms, signs, arithmetic)]
 
 
@@ -242,7 +242,7 @@ def _(honest: Any, law: Any, uniforms: Any, signs: Any, arithmetic: Any) -> Any:
     columns, ball = parts_of(law.blocks)[-1]
     if ball.norm == "l2":
         sizes = noise_laws.exponentials(uniforms[: law.dimension + 1], arithmetic)
-        reach = ball.bound * noise_laws.total(sizes) / law.rate
+        reach = ball.bound * sum(sizes) / law.rate
         own = _along([drawn[column] for column in columns], reach, arithmetic)
         for column, x in zip(columns, own, strict=True):
             drawn[column] = x
