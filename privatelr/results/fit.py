@@ -151,9 +151,7 @@ class Fit(Augments, ModelMatrix, FitRecord):
             One of the following. A term of the formula, such as ``"race"``, tests that all its
             coefficients are 0. A text such as ``"age = 0, dose = 0"`` has linear equations between
             commas; an equation without ``=`` means ``= 0``, and names with spaces or operators take
-            backticks. A mapping goes from left sides to values. A matrix ``(q, p + 1)`` holds
-            combinations that are tested to be 0; together with ``(q,)`` values they are tested to
-            be these.
+            backticks. A matrix ``(q, p + 1)`` holds combinations that are tested to be 0.
         mode, target
             See the class.
 
@@ -208,8 +206,7 @@ class Fit(Augments, ModelMatrix, FitRecord):
         ----------
         hypotheses
             A combination such as ``"age - 2 * dose"``, or several between commas, each with
-            ``= value`` if another value than 0 is tested. Or anything that `wald_test` takes, or a
-            mapping from labels to combinations.
+            ``= value`` if another value than 0 is tested. Or anything that `wald_test` takes.
         level : float
             Level of confidence.
         mode, target, method, simultaneous, covariates

@@ -50,7 +50,6 @@ BOTH = ["age:race[T.black]", "age:race[T.other]"]
         ("`race`", RACE),
         ("age : race", BOTH),
         ("age", ["age"]),
-        ({"race": 0}, RACE),
     ],
     ids=str,
 )
