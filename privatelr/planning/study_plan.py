@@ -18,7 +18,7 @@ from privatelr.design import DesignSpec
 from privatelr.errors import ArgumentError, GuaranteeError, count_of
 from privatelr.inference import STANDARD_LEVEL
 from privatelr.mechanisms import USUAL_DELTA, StagedCalibration, in_order, read_target
-from privatelr.mechanisms.request import COEFFICIENTS, SCALE
+from privatelr.mechanisms.request import COEFFICIENTS
 from privatelr.mechanisms.stages.histogram import calibrate_histogram
 from privatelr.page_model import Bullets, Code, FactList, Heading, Piece, Table, as_html, as_text
 from privatelr.planning import expected_intervals, forecast, needed_records
@@ -353,9 +353,7 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
     facts += paid_before([plan.spec], target)
     facts.append(("Mechanism", sentences.mechanism(calibration)))
     if stages.scale is not None:
-        others = (name for name in stages.parts if name not in (SCALE, COEFFICIENTS))
-        beside = [stages.parts[name].target for name in others]
-        facts.append(("Scale", sentences.scale(stages.scale, calibration, beside)))
+        facts.append(("Scale", sentences.scale(stages.scale, calibration, _parts(plan))))
     if stages.histogram is not None:
         facts.append(("ROC curve", f"{sentences.scores(stages.histogram)}; {plan.roc}"))
     facts += [

@@ -234,12 +234,7 @@ def levels_from(
     """
     target = read_target_of_levels(read_price(eps, delta, person))
     source = _read_table(data)
-    names = list(source.batch.names)
-    if column not in names:
-        raise SchemaError(
-            f"column={show(column)}: it is not a column of the data, which has {listed(names)}"
-            f"{or_meant(column, names)}"
-        )
+    _require_column("column", column, source.batch)
     describe_variables(source.batch, [column], Schema())
     if person is not None:
         source = _read_persons(data, source, person)
@@ -318,14 +313,17 @@ def _read_persons(data: Any, source: FrameData, person: Any) -> FrameData:
             "data: beside person, suggestions take a table in memory, as data.compute() is of a "
             "Dask collection."
         )
-    names = list(source.batch.names)
-    if person not in names:
-        raise SchemaError(
-            f"person={show(person)}: it is not a column of the data, which has {listed(names)}"
-            f"{or_meant(person, names)}"
-        )
+    _require_column("person", person, source.batch)
     m, owners, batch = with_shares(source.batch, Person(person, 1))
     return replace(source, batch=batch, persons=m, owners=owners)
+
+
+def _require_column(argument: str, name: Any, batch: Batch) -> None:
+    if name not in batch.names:
+        raise SchemaError(
+            f"{argument}={show(name)}: it is not a column of the data, which has "
+            f"{listed(batch.names)}{or_meant(name, batch.names)}"
+        )
 
 
 def read_outer(bounds: BoundsLike) -> dict[str, Interval]:
@@ -338,8 +336,7 @@ def read_outer(bounds: BoundsLike) -> dict[str, Interval]:
 
 def read_price(eps: Any, delta: Any, person: Any) -> Promise:
     """Read a price; there is no suggestion without privacy, which would be a value of the data."""
-    about = neighbours_about(person)
-    target = read_target(eps, delta, plain=None, neighbours=about)
+    target = read_target(eps, delta, plain=None, neighbours=neighbours_about(person))
     assert isinstance(target, Promise)
     return target
 

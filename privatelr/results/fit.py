@@ -185,7 +185,8 @@ class Fit(Augments, ModelMatrix, FitRecord):
 
         A statistic beyond ``critical_5%``, which noise can make many times that of a chi-square,
         has a p-value below .05. Each term is given all others, as in a table of type III, so that
-        rows depend on the coding of factors, and do not add up; see ``attrs``.
+        rows depend on the coding of factors, and do not add up. In the conservative mode p_value is
+        df times the smallest of the single coefficients. ``attrs`` has the mode and the target.
         """
         return views.fit_tables.anova(self, test=test, mode=mode, target=target)
 

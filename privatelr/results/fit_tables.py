@@ -309,14 +309,6 @@ def contrasts(fit: FitRecord, hypotheses: Any, question: Question) -> pd.DataFra
 
 # -- tests of nested models ----------------------------------------------------------------------
 
-_DEVIANCE = "quadratic approximation at the released curvature, not a likelihood ratio, of "
-_LIKELIHOOD = f"{_DEVIANCE}the deviance difference: the likelihood is not released"
-_LOSS = f"{_DEVIANCE}twice the rise of the summed loss with its penalty, if it has one"
-_WALD = "Wald's quadratic form, by the errors of sampling and noise"
-_LAW = "from the law of the statistic under sampling error and noise, which is no chi-square"
-_CRITICAL = "the statistic beyond which p_value is below .05, by the same law"
-_BOUNDED = "df times the smallest of the single coefficients, at most 1"
-_ROWS = "each term given all others, with interactions that it is part of (type III)"
 _TESTS = ("deviance", "wald")
 
 
@@ -336,17 +328,7 @@ def anova(fit: FitRecord, *, test: Any, mode: Any, target: Any) -> pd.DataFrame:
     ).astype(numbers)
     known = next(iter(found.values()), None)
     if known is not None:
-        is_deviance = known.target == "unpenalised" and fit.loss.probability is not None
-        likely = _LIKELIHOOD if is_deviance else _LOSS
-        table.attrs |= {
-            "title": "Approximate analysis of deviance" if test == "deviance" else "Wald tests",
-            "statistic": likely if test == "deviance" else _WALD,
-            "critical_5%": _CRITICAL,
-            "p_value": _BOUNDED if known.mode == "conservative" else _LAW,
-            "rows": _ROWS,
-            "mode": known.mode,
-            "target": known.target,
-        }
+        table.attrs |= {"mode": known.mode, "target": known.target}
     return table
 
 

@@ -90,7 +90,7 @@ class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
         They are log odds of a class against the reference. ``coef["b"] - coef["a"]`` are those of
         b against a, with less noise than either where one record is of neither.
         """
-        each = by_class(self) @ self._user_map().T
+        each = by_class(self) @ self.spec.user_rows().T
         return self._table(each[1:] - each[0])
 
     @property
@@ -111,7 +111,8 @@ class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
         See `Calibration.coefficient_sd`; a difference of two classes has at most ``sqrt(2)`` times
         that.
         """
-        reach = np.sqrt(2.0) * self.calibration.coefficient_sd * row_lengths_of(self._user_map())
+        lengths = row_lengths_of(self.spec.user_rows())
+        reach = np.sqrt(2.0) * self.calibration.coefficient_sd * lengths
         return self._table(np.tile(reach, (len(self.classes) - 1, 1)))
 
     def predict(self, data: Any, type: ClassPrediction | None = None) -> Any:
@@ -161,9 +162,6 @@ class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
     def privacy_sd(self) -> pd.DataFrame:
         """The same as `privacy_sd_limit`, as for every fit without standard errors."""
         return self.privacy_sd_limit
-
-    def _user_map(self) -> FloatArray:
-        return self.spec.user_rows()
 
     def _table(self, values: FloatArray) -> pd.DataFrame:
         classes = pd.Index(self.classes[1:], name=self.spec.response.expression.label)

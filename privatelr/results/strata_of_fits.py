@@ -176,6 +176,7 @@ class Strata(Augments, Mapping[Any, Fit]):
     conf_int = _each("conf_int", _below)
     confint = _each("confint", _below)
     contrasts = _each("contrasts", _below)
+    t_test = Fit.t_test  # it takes the contrasts of whatever has them
     vcov = _each("vcov", _below)
     cov_params = _each("cov_params", _below)
     anova = _each("anova", _below)
@@ -192,14 +193,6 @@ class Strata(Augments, Mapping[Any, Fit]):
             If the fits bought none.
         """
         return {level: fit.roc for level, fit in self.fits.items()}
-
-    def t_test(
-        self, hypotheses: Any, *, alpha: float | None = None, **options: Any
-    ) -> pd.DataFrame:
-        """The same as `contrasts`, by statsmodels' name, with ``alpha`` instead of a level."""
-        if alpha is not None:
-            options["level"] = views.question.level_of(alpha)
-        return self.contrasts(hypotheses, **options)
 
     @property
     def formula(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from privatelr.design import AnySpec, DesignSpec
@@ -206,13 +206,15 @@ def _scale(fit: NoisyRecord) -> Facts:
     made = fit.release.scale
     if made is None:
         return []
-    beside = [part for name, part in targets(fit).items() if name not in (SCALE, COEFFICIENTS)]
-    words = scale(made.calibration, fit.calibration, beside)
+    words = scale(made.calibration, fit.calibration, targets(fit))
     return [("Scale", f"{words}; fit.scale has them")]
 
 
-def scale(bought: ScaleCalibration, coefficients: Calibration, others: Sequence[Guarantee]) -> str:
+def scale(
+    bought: ScaleCalibration, coefficients: Calibration, parts: Mapping[str, Guarantee]
+) -> str:
     """The share of the price that standardises the rows, what it buys, and the noise."""
+    others = [part for name, part in parts.items() if name not in (SCALE, COEFFICIENTS)]
     k, (share, price) = len(bought.means), share_of_price(bought, coefficients, others)
     return (
         f"{100 * share:.3g} % of {price} for means and standard deviations of {k} "
