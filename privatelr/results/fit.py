@@ -87,7 +87,6 @@ class Fit(Augments, ModelMatrix, FitRecord):
         method: str = "sandwich",
         simultaneous: bool = False,
         covariates: Any = None,
-        cols: Any = None,
     ) -> pd.DataFrame:
         """Intervals of the coefficients, in statsmodels' layout: columns 0 and 1.
 
@@ -97,12 +96,10 @@ class Fit(Augments, ModelMatrix, FitRecord):
             Probability with which an interval may fail; the level is ``1 - alpha``.
         mode, target, method, simultaneous, covariates
             See the class.
-        cols
-            Names or positions of the coefficients to show; by default all.
         """
         level = views.question.level_of(alpha)
         asked = views.question.Question(level, mode, target, method, simultaneous, covariates)
-        return views.fit_tables.intervals(self, asked, "cols", cols)
+        return views.fit_tables.intervals(self, asked)
 
     def confint(
         self,
@@ -113,7 +110,6 @@ class Fit(Augments, ModelMatrix, FitRecord):
         method: str = "sandwich",
         simultaneous: bool = False,
         covariates: Any = None,
-        parm: Any = None,
     ) -> pd.DataFrame:
         """Intervals of the coefficients, in R's layout: columns ``2.5 %`` and ``97.5 %``.
 
@@ -123,11 +119,9 @@ class Fit(Augments, ModelMatrix, FitRecord):
             Level of confidence.
         mode, target, method, simultaneous, covariates
             See the class.
-        parm
-            Names or positions of the coefficients to show, by R's name; by default all.
         """
         asked = views.question.Question(level, mode, target, method, simultaneous, covariates)
-        return views.fit_tables.intervals(self, asked, "parm", parm)
+        return views.fit_tables.intervals(self, asked, in_percent=True)
 
     def vcov(self, *, mode: str | None = None, target: str | None = None) -> pd.DataFrame:
         """Covariance of the coefficients, whose diagonal holds the squares of `bse`.
@@ -160,9 +154,9 @@ class Fit(Augments, ModelMatrix, FitRecord):
         EquationTest
             It prints as a sentence, and has ``statistic``, ``df`` and ``p_value``.
         """
-        asked: Any = {"mode": mode, "target": target}
+        test = views.inference.joint_test
         return views.fit_tables.tested(
-            self, hypotheses, views.inference.joint_test, "Wald test", **asked
+            self, hypotheses, test, "Wald test", mode=mode, target=target
         )
 
     def deviance_test(

@@ -13,7 +13,7 @@ import scipy
 
 from privatelr import inference
 from privatelr.design import INTERCEPT, DesignSpec
-from privatelr.errors import ArgumentError, require_choice, require_flag, show
+from privatelr.errors import ArgumentError, require_choice, require_flag
 from privatelr.inference import (
     BOOTSTRAP,
     Inference,
@@ -84,32 +84,14 @@ def error_columns(found: Inference, log: str = "") -> dict[str, FloatArray]:
     }
 
 
-def intervals(fit: FitRecord, asked: Question, argument: str, chosen: Any) -> pd.DataFrame:
-    """Intervals of the coefficients, or of those `chosen` by one or several names or positions.
-
-    The name of the `argument` determines the columns: ``"cols"`` of statsmodels has the columns 0
-    and 1, and ``"parm"`` of R has the columns ``2.5 %`` and ``97.5 %``.
-    """
+def intervals(fit: FitRecord, asked: Question, *, in_percent: bool = False) -> pd.DataFrame:
+    """Intervals of the coefficients, in columns 0 and 1 or, as in R, ``2.5 %`` and ``97.5 %``."""
     found, names = infer_coefficients(fit, asked), list(fit.spec.columns.names)
     miss = 50 * (1 - found.level)
-    ends = [0, 1] if argument == "cols" else [f"{miss:.6g} %", f"{100 - miss:.6g} %"]
+    ends = [f"{miss:.6g} %", f"{100 - miss:.6g} %"] if in_percent else [0, 1]
     table = pd.DataFrame(np.column_stack([found.lower, found.upper]), index=names, columns=ends)
     table.attrs |= {"mode": found.mode, "target": found.target}
-    if chosen is None:
-        return table
-    several = isinstance(chosen, list | tuple | np.ndarray | pd.Index)
-    places = []
-    for item in chosen if several else [chosen]:
-        if isinstance(item, str) and item in names:
-            places.append(names.index(item))
-        elif type(item) is int and -len(names) <= item < len(names):
-            places.append(item)
-        else:
-            raise ArgumentError(
-                f"{argument}: {show(item)} is no coefficient; {argument} takes names or positions "
-                f"of {', '.join(map(repr, names))}."
-            )
-    return table.iloc[places]
+    return table
 
 
 def covariances(fit: FitRecord, asked: Question) -> pd.DataFrame:

@@ -144,6 +144,7 @@ def require_same(
     Rounding is relative to the number itself, or to the largest one of its list (`size`), because
     the terms of a sum may cancel, and another machine may round it otherwise.
     """
+    is_same = True
     if isinstance(given, dict) and isinstance(expected, dict) and given.keys() == expected.keys():
         for name, value in expected.items():
             bound = CLOSE if name in _ROUNDED else close
@@ -153,13 +154,10 @@ def require_same(
         for index, (item, value) in enumerate(zip(given, expected, strict=True)):
             require_same(item, value, f"{where}[{index}]", close=close, size=size)
     elif isinstance(given, float) and isinstance(expected, float):
-        if not abs(given - expected) <= close * max(size, abs(expected)):
-            raise _contradiction(given, expected, where)
-    elif type(given) is not type(expected) or given != expected:
-        raise _contradiction(given, expected, where)
-
-
-def _contradiction(given: Any, expected: Any, where: str) -> ReleaseFileError:
-    return ReleaseFileError(
-        f"{where} is {_shown(given)}, and the other entries give {_shown(expected)}"
-    )
+        is_same = abs(given - expected) <= close * max(size, abs(expected))
+    else:
+        is_same = type(given) is type(expected) and given == expected
+    if not is_same:
+        raise ReleaseFileError(
+            f"{where} is {_shown(given)}, and the other entries give {_shown(expected)}"
+        )
