@@ -64,14 +64,9 @@ class Fit(Augments, ModelMatrix, FitRecord):
         return self._named(views.fit_tables.infer_coefficients(self).std_error, "bse")
 
     @property
-    def zvalues(self) -> pd.Series[float]:
-        """The ratios of the estimates of `tidy` to `bse`."""
-        return self._named(views.fit_tables.infer_coefficients(self).z, "zvalues")
-
-    @property
     def tvalues(self) -> pd.Series[float]:
-        """The same as `zvalues`, by statsmodels' name."""
-        return self.zvalues.rename("tvalues")
+        """The ratios of the estimates of `tidy` to `bse`, by statsmodels' name."""
+        return self._named(views.fit_tables.infer_coefficients(self).z, "tvalues")
 
     @property
     def pvalues(self) -> pd.Series[float]:

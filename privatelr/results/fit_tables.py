@@ -217,11 +217,6 @@ class EquationTest:
     mode: str
     target: str
 
-    @property
-    def pvalue(self) -> float:
-        """The same as `p_value`, by statsmodels' name."""
-        return self.p_value
-
     def __str__(self) -> str:
         more = len(self.equations) - _SHOWN
         asked = ", ".join(self.equations[:_SHOWN])

@@ -44,7 +44,7 @@ _ALIASES = {
 @refuses(
     f"{NO_ERRORS}.",
     methods="conf_int confint vcov cov_params contrasts t_test wald_test deviance_test anova",
-    properties="bse zvalues tvalues pvalues",
+    properties="bse tvalues pvalues",
     error=GuaranteeError,
 )
 @refuses("several classes have no intervals to draw; plot_term draws a variable.", methods="plot")

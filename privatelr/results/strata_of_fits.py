@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from privatelr.page_model import Piece
     from privatelr.results.answers.private_roc import PrivateRoc
     from privatelr.results.pages.card import CardFormat
-    from privatelr.results.pages.comparison import Comparison, Statistic
+    from privatelr.results.pages.comparison import Comparison
     from privatelr.results.predict import PredictionType
 
 
@@ -165,7 +165,6 @@ class Strata(Augments, Mapping[Any, Fit]):
     params = _side_by_side("params")
     odds_ratios = _side_by_side("odds_ratios")
     bse = _side_by_side("bse")
-    zvalues = _side_by_side("zvalues")
     tvalues = _side_by_side("tvalues")
     pvalues = _side_by_side("pvalues")
     privacy_sd = _side_by_side("privacy_sd")
@@ -241,21 +240,12 @@ class Strata(Augments, Mapping[Any, Fit]):
         fits = named_fits.labelled(self)
         return views.term_plot.plot_term(fits, term, at=at, level=level, ax=ax)
 
-    def summary(
-        self,
-        statistic: Statistic = "std_error",
-        *,
-        level: float = 0.95,
-        exponentiate: bool = False,
-        digits: int | None = None,
-    ) -> Comparison:
+    def summary(self) -> Comparison:
         """The table that `print` shows: a column for each stratum, and the price of all together.
 
-        See `compare` for the options, such as ``statistic="conf_int"``. The page of one stratum is
-        ``fits["female"].summary()``.
+        `privatelr.compare` takes the strata, too, and shows intervals or odds ratios.
         """
-        shown: Any = {"exponentiate": exponentiate, "digits": digits}
-        return views.comparison.compare(self, statistic=statistic, level=level, **shown)
+        return views.comparison.compare(self)
 
     def card(self, format: CardFormat = "markdown") -> str:
         """The privacy card of all fits: what is promised of them together, and each one's card."""

@@ -128,11 +128,10 @@ def test_marginal_effects_of_statsmodels():
 @EVERY_FIT
 def test_layouts(name):
     fit = bought(name)
-    for series in (fit.bse, fit.zvalues, fit.tvalues, fit.pvalues, fit.privacy_sd):
+    for series in (fit.bse, fit.tvalues, fit.pvalues, fit.privacy_sd):
         assert list(series.index) == NAMES
-    assert [s.name for s in (fit.bse, fit.zvalues, fit.tvalues, fit.pvalues)] == [
+    assert [s.name for s in (fit.bse, fit.tvalues, fit.pvalues)] == [
         "bse",
-        "zvalues",
         "tvalues",
         "pvalues",
     ]
@@ -149,10 +148,10 @@ def test_layouts(name):
     estimates = fit.tidy().set_index("term")["estimate"]
     assert (wide.iloc[:, 0] < estimates).all()
     if name in SVMS:
-        assert fit.zvalues.isna().all()
+        assert fit.tvalues.isna().all()
         assert fit.pvalues.isna().all()
     else:
-        np.testing.assert_allclose(fit.zvalues, estimates / fit.bse)
+        np.testing.assert_allclose(fit.tvalues, estimates / fit.bse)
     assert np.array_equal(estimates, fit.coef) == (fit.glance().loc[0, "target"] == "penalised")
     covariance = fit.vcov()
     assert list(covariance.index) == list(covariance.columns) == NAMES
@@ -329,7 +328,7 @@ def test_choices():
     "ask",
     [
         lambda fit: fit.bse,
-        lambda fit: fit.zvalues,
+        lambda fit: fit.tvalues,
         lambda fit: fit.pvalues,
         lambda fit: fit.conf_int(),
         lambda fit: fit.confint(),
@@ -450,7 +449,7 @@ def test_contrasts(name):
 def test_wald_test(name):
     fit, named = bought(name), BY_NAME.get(name, {})
     one, row = fit.wald_test("age = 0", **named), fit.tidy(**named).set_index("term").loc["age"]
-    assert one.p_value == one.pvalue == pytest.approx(row["p_value"])
+    assert one.p_value == pytest.approx(row["p_value"])
     if np.isfinite(row["statistic"]):
         assert one.statistic == pytest.approx(row["statistic"] ** 2, rel=1e-6)
     two = fit.wald_test("age = 0, dose = 0", **named)
@@ -640,9 +639,7 @@ def test_effects_that_are_refused(ask, error, words):
     assert words in str(refusal.value)
 
 
-def test_intervals_and_tests_have_the_layouts_of_r_and_statsmodels():
+def test_contrasts_have_the_name_of_statsmodels():
     fit = bought("pure")
-    assert list(fit.confint(0.9)) == ["5 %", "95 %"]
-    np.testing.assert_array_equal(fit.confint(), fit.conf_int())
     wide = fit.t_test("age", alpha=0.01)
     pd.testing.assert_frame_equal(wide, fit.contrasts("age", level=0.99))
