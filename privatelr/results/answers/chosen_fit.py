@@ -296,7 +296,7 @@ def _called(fits: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read_candidates(fits: Mapping[str, Any]) -> dict[str, ModelRecord]:
     """Read two fits or more, of one response and about the same neighbours."""
-    named: dict[str, ModelRecord] = named_fits("choose", ModelRecord, _TAKES, fits, (), list)
+    named: dict[str, ModelRecord] = named_fits("choose", ModelRecord, _TAKES, fits)
     if any(fit.spec.response.kind == "classes" for fit in named.values()):
         raise ArgumentError("choose: it takes fits of two classes, and one has more.")
     first, *others = named

@@ -175,9 +175,8 @@ def compare(
     epsilon = 1.5 (pure)
     """
     takes = "fits of this package, a list of them, or a mapping from labels to fits"
-    named: dict[str, Any] = named_fits(
-        "compare", ModelRecord, takes, fits, others, _numbered, strata=True
-    )
+    several = [fits, *others] if others else fits
+    named = named_fits("compare", ModelRecord, takes, several, strata=True)
     require_choice(ArgumentError, "statistic", statistic, ("std_error", "conf_int"))
     as_odds = False
     for fit in named.values():
@@ -212,10 +211,6 @@ def compare(
     ]
     terms = term_table(columns, divisors, below, places, as_odds=as_odds)
     return Comparison(terms, fact_table(named, found), tuple(notes), whole, frame)
-
-
-def _numbered(fits: Sequence[Any]) -> list[str]:
-    return [f"({index})" for index in range(1, len(fits) + 1)]
 
 
 def _read_digits(digits: Any) -> int | None:
