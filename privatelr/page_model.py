@@ -239,6 +239,12 @@ def on_one_line(text: str) -> str:
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in letters)
 
 
+def in_words(items: Sequence[str]) -> str:
+    """Return items of a sentence, such as ``a, b and c``."""
+    *first, last = items
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def shorten(text: str, longest: int) -> str:
     """Return the text; if it is longer than `longest`, without its middle."""
     if len(text) <= longest:

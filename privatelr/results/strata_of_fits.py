@@ -148,6 +148,7 @@ class Strata(Augments, Mapping[Any, Fit]):
         return next(iter(self.fits.values()))
 
     guarantee = _of_first("guarantee")
+    nobs = _of_first("nobs")
     entry = _of_first("entry")
     loss = _of_first("loss")
     calibration = _of_first("calibration")
@@ -155,11 +156,6 @@ class Strata(Augments, Mapping[Any, Fit]):
     has_inference = _of_first("has_inference")
     has_roc = _of_first("has_roc")
     has_diagnostics = _of_first("has_diagnostics")
-
-    @property
-    def nobs(self) -> int:
-        """Number of records of all strata; those of one stratum are not counted."""
-        return self.first.nobs
 
     coef = _side_by_side("coef")
     params = _side_by_side("params")

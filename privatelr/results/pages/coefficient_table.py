@@ -142,11 +142,9 @@ def parts_of(found: Inference) -> dict[str, FloatArray]:
     Where the noise in the matrices is not counted, nothing is said of what is not known.
     """
     parts = {"sampling sd": found.sampling_sd, "privacy sd": found.privacy_sd}
-    return (
-        parts
-        if found.mode == "plug-in"
-        else parts | {"unknown sd": found.if_normal(found.unknown_sd)}
-    )
+    if found.mode != "plug-in":
+        parts["unknown sd"] = found.if_normal(found.unknown_sd)
+    return parts
 
 
 # -- numbers -----------------------------------------------------------------------------------

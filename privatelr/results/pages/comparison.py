@@ -23,7 +23,7 @@ from privatelr.errors import (
 )
 from privatelr.inference import Inference, Question
 from privatelr.numerics import describe
-from privatelr.page_model import Piece, Table, shorten
+from privatelr.page_model import Piece, Table, in_words, shorten
 from privatelr.privacy import (
     REPLACE_PERSON,
     ZCDP,
@@ -577,12 +577,6 @@ def text_blocks(terms: Table, facts: Table) -> Iterator[Table]:
 
 def _cut(cell: str) -> str:
     return shorten(" ".join(cell.split()), _LONGEST_CELL)
-
-
-def in_words(labels: Sequence[str]) -> str:
-    """Labels of fits in a sentence, such as ``a, b and c``."""
-    *first, last = labels
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def by_value(named: Mapping[str, str], between: str = ", ") -> str:

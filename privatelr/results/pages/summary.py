@@ -17,7 +17,7 @@ from privatelr import page_model
 from privatelr.errors import require_flag
 from privatelr.inference import Question
 from privatelr.inference.question import USUAL
-from privatelr.page_model import Piece, Table
+from privatelr.page_model import Piece, Table, in_words
 from privatelr.privacy import NonPrivate
 from privatelr.results import fit_tables
 from privatelr.results.fit_record import ModelRecord
@@ -157,10 +157,8 @@ def above(fit: ModelRecord, computed: Sequence[str], *, has_below: bool) -> list
     standard = fit.spec.standard
     if standard is not None and standard.released is not None:
         computed = [*computed, "the released length of rows"]
-    *first, last = computed
-    named = f"{', '.join(first)} and {last}" if first else last
     place = "above the line" if has_below else "on this page"
-    return [*words, f"No number {place} but {named} was computed from the data."]
+    return [*words, f"No number {place} but {in_words(computed)} was computed from the data."]
 
 
 def _below(fit: ModelRecord) -> list[Piece]:
