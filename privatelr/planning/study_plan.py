@@ -361,7 +361,7 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
         *beside_terms(plan.spec),
         *_counted(study),
         *sentences.loss(study.loss),
-        ("Lambda", sentences.lambda_(calibration)),
+        ("Lambda", f"{calibration.lambda_:.3g}, {calibration.lambda_origin}"),
     ]
     if intervals is not None and calibration.noise.scale != 0:
         facts.append(("Intervals", _kind_of(intervals)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -182,7 +182,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class EquationTest:
+class EquationTest(JointTest):
     """A test of one equation about the coefficients, or of several together.
 
     Attributes
@@ -210,12 +210,6 @@ class EquationTest:
 
     title: str
     equations: tuple[str, ...]
-    statistic: float
-    df: int
-    p_value: float
-    critical: float
-    mode: str
-    target: str
 
     def __str__(self) -> str:
         more = len(self.equations) - _SHOWN
@@ -262,8 +256,7 @@ def tested(
         label if "=" in label else f"{label} = {value:g}"
         for label, value in zip(asked.labels, asked.values, strict=True)
     )
-    numbers = {one.name: getattr(found, one.name) for one in fields(found)}
-    return EquationTest(title, equations, **numbers)
+    return EquationTest(**asdict(found), title=title, equations=equations)
 
 
 def contrasts(fit: FitRecord, hypotheses: Any, question: Question) -> pd.DataFrame:

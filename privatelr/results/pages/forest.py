@@ -233,8 +233,7 @@ def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str)
     axes.autoscale_view()
     axes.set_yticks(range(len(names)), list(map(literal, names)))
     axes.set_ylim(len(names) - 0.5, -0.5)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
     found = [one.found for one in drawn.values() if one.found is not None]
     tone = series_of(axes)[0] if len(drawn) == 1 else ink_of(axes)

@@ -204,8 +204,7 @@ def _finish(axes: Axes, answer: PrivateRoc) -> None:
     """Frame the axes, with a legend and what was paid for which records."""
     axes.set_xlim(0, 1)
     axes.set_aspect("equal")
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)
     look: dict[str, Any] = {"fontsize": "x-small", "handlelength": 1.2}
     handles, _ = axes.get_legend_handles_labels()
     add_legend(axes, handles[::-1], loc="best", **look)  # from the estimate outward

@@ -126,11 +126,6 @@ def loss(found: Loss) -> Facts:
     return [("Loss", describe(found))] if found.parameters else []
 
 
-def lambda_(calibration: Calibration) -> str:
-    """The value of lambda, and how it was chosen."""
-    return f"{calibration.lambda_:.3g}, {calibration.lambda_origin}"
-
-
 def _projection(spec: DesignSpec) -> Facts:
     """The line about a projection; nothing without one."""
     if spec.projection is None:
@@ -146,6 +141,7 @@ def facts_of_noise(fit: NoisyRecord, found: Inference | None) -> Facts:
     shrunk = f"; coefficients are penalised by it, that is, shrunk towards {end}"
     if found is not None and found.target == "unpenalised":
         shrunk = "; it shrinks the released coefficients, which the table corrects"
+    penalty = f"{calibration.lambda_:.3g}, {calibration.lambda_origin}"
     facts = [
         ("Mechanism", mechanism(calibration)),
         *_scale(fit),
@@ -153,7 +149,7 @@ def facts_of_noise(fit: NoisyRecord, found: Inference | None) -> Facts:
         *beside_terms(fit.spec),
         ("Response", fit.spec.response.describe()),
         *loss(fit.loss),
-        ("Lambda", lambda_(calibration) + (shrunk if calibration.lambda_ else "")),
+        ("Lambda", penalty + (shrunk if calibration.lambda_ else "")),
         *_projection(fit.spec),
         *roc_facts(fit),
     ]

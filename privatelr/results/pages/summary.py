@@ -25,7 +25,6 @@ from privatelr.results.odds_ratios import read_exponentiate
 from privatelr.results.pages import coefficient_table, error_notes, sentences
 from privatelr.results.pages.sentences import Facts, paid_before
 from privatelr.results.predict import scale_of
-from privatelr.results.release_files.origin import source_fact
 
 _ODDS = (
     "Odds ratios and the ends of their intervals are exponentials of the coefficients and of the "
@@ -112,7 +111,7 @@ def summarise(
         [sentences.title(fit), fit.formula],
         [
             ("Promise", sentences.promise(fit)),
-            *source_fact(fit),
+            *([("Source", "read from a file; see fit.origin")] if fit.origin else []),
             *paid_before([fit.spec], fit.guarantee),
             *facts,
         ],
