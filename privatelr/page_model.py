@@ -52,11 +52,10 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Indented:
-    """A paragraph with an indent for its first line and one for the other lines."""
+    """A paragraph with an indent for all lines but the first."""
 
     text: str
-    first: str = ""
-    rest: str = ""
+    rest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +183,8 @@ def as_lines(piece: Piece) -> list[str]:
     match piece:
         case str():
             return _wrapped(piece) or [""]
-        case Indented(text, first, rest):
-            return _wrapped(text, first, rest)
+        case Indented(text, rest):
+            return _wrapped(text, rest=rest)
         case Bullets(items):
             return [line for item in items for line in _wrapped(item, "- ", "  ")]
         case FactList(rows):

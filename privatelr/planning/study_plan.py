@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from privatelr import page_model
 from privatelr.arguments import suggests_arguments
 from privatelr.design import DesignSpec
 from privatelr.errors import ArgumentError, GuaranteeError, count_of
@@ -20,7 +21,7 @@ from privatelr.inference import STANDARD_LEVEL
 from privatelr.mechanisms import USUAL_DELTA, StagedCalibration, in_order, read_target
 from privatelr.mechanisms.request import COEFFICIENTS
 from privatelr.mechanisms.stages.histogram import calibrate_histogram
-from privatelr.page_model import Bullets, Code, FactList, Heading, Piece, Table, as_html, as_text
+from privatelr.page_model import Bullets, Code, FactList, Heading, Piece, Table
 from privatelr.planning import expected_intervals, forecast, needed_records
 from privatelr.planning.expected_intervals import MOST_COLUMNS, Intervals, typical_errors
 from privatelr.planning.forecast import Errors, ExpectedArea, Simulator, Study, linear_sd
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 @suggests_arguments
 @dataclass(frozen=True, eq=False, repr=False)
-class StudyPlan:
+class StudyPlan(page_model.Paged):
     """A forecast of the errors of a private fit, made before any data is read.
 
     Errors and intervals are computed when they are asked for.
@@ -243,16 +244,29 @@ class StudyPlan:
         written = msgspec.json.encode(_document(self), enc_hook=float)
         return msgspec.json.format(written, indent=1).decode()
 
-    def __str__(self) -> str:
-        return as_text(_page(self))
-
     def __repr__(self) -> str:
         by_person = self.study.spec.formula.person is not None
         size = f"m = {self.study.n} persons" if by_person else f"n = {self.study.n} records"
         return f"<Plan of {self.study.spec.formula.text!r} for {size}>"
 
-    def _repr_html_(self) -> str:
-        return as_html(_page(self))
+    def page(self) -> list[Piece]:
+        """The plan, what other promises would change, and the assumptions."""
+        several = bool(self.study.classes)
+        title = f"Plan of a {'multinomial ' * several}{self.study.loss.title}, before any data"
+        return [
+            Heading(title),
+            Code(self.study.spec.formula.text),
+            "",
+            FactList(_facts(self)),
+            "",
+            _coefficients(self),
+            *_notes(self),
+            *_changes(self),
+            "",
+            "Assumed:",
+            Bullets(self.assumptions),
+            "No data were read: all numbers follow from the arguments and these assumptions.",
+        ]
 
 
 def _promises(sim: Simulator) -> Iterator[dict[str, Any]]:
@@ -317,25 +331,6 @@ def _document(plan: StudyPlan) -> dict[str, Any]:
         "promises": list(_promises(plan.simulator)),
         "assumptions": list(plan.assumptions),
     }
-
-
-def _page(plan: StudyPlan) -> list[Piece]:
-    """The page: the plan, what other promises would change, and the assumptions."""
-    several = bool(plan.study.classes)
-    return [
-        Heading(f"Plan of a {'multinomial ' * several}{plan.study.loss.title}, before any data"),
-        Code(plan.study.spec.formula.text),
-        "",
-        FactList(_facts(plan)),
-        "",
-        _coefficients(plan),
-        *_notes(plan),
-        *_changes(plan),
-        "",
-        "Assumed:",
-        Bullets(plan.assumptions),
-        "No data were read: all numbers follow from the arguments and these assumptions.",
-    ]
 
 
 def _facts(plan: StudyPlan) -> list[tuple[str, str]]:

@@ -69,11 +69,8 @@ class MarginalEffects:
     mode: str
     target: str
 
-    def __str__(self) -> str:
-        return f"{self.table.to_string(float_format=_four_digits, na_rep='')}\n{self._sentence}"
-
     def __repr__(self) -> str:
-        return str(self)
+        return f"{self.table.to_string(float_format=_four_digits, na_rep='')}\n{self._sentence}"
 
     def _repr_html_(self) -> str:
         cells = [tuple(map(_four_digits, row)) for row in self.table.to_numpy()]

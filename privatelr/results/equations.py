@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, permutations
+from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -26,8 +26,6 @@ _SHOWN = 20
 """A sentence lists at most this number of names."""
 _LONGEST = 60
 """A row of a matrix is labelled by its equation up to this number of characters."""
-_MOST_FACTORS = 4
-"""The factors of a term are accepted in any order up to this number of factors."""
 _OTHERS = (
     r"(?P<quoted>`[^`]*`)",
     r"(?P<split>,|==?)",
@@ -57,13 +55,9 @@ class Vocabulary:
 
 def vocabulary_of(columns: Columns | NumberedColumns) -> Vocabulary:
     """The names of the coefficients and terms of a design; numbered columns have no terms."""
-    terms: dict[str, tuple[int, ...]] = {}
-    for term in columns.terms:
-        factors = term.label.split(":")
-        for order in permutations(factors) if len(factors) <= _MOST_FACTORS else [factors]:
-            terms.setdefault(":".join(order), term.columns)
     names = tuple(columns.names)
-    return Vocabulary(names, {label: held for label, held in terms.items() if label not in names})
+    terms = {term.label: term.columns for term in columns.terms if term.label not in names}
+    return Vocabulary(names, terms)
 
 
 Equation = tuple[str, "FloatArray", float]
@@ -190,8 +184,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _refuse_name(word: str, known: Vocabulary) -> NoReturn:
-    terms = {frozenset(label.split(":")): label for label in reversed([*known.terms])}
-    more = f", and the terms {listed([*terms.values()][::-1])}" if terms else ""
+    more = f", and the terms {listed([*known.terms])}" if known.terms else ""
     near = nearest(word, [*known.names, *known.terms])
     close = None if near is None else repr(near) if _is_plain(near) else f"`{near}` in backticks"
     raise ArgumentError(

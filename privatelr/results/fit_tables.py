@@ -211,7 +211,7 @@ class EquationTest(JointTest):
     title: str
     equations: tuple[str, ...]
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         more = len(self.equations) - _SHOWN
         asked = ", ".join(self.equations[:_SHOWN])
         asked += f" and {more} more" if more > 0 else ""
@@ -234,9 +234,6 @@ class EquationTest(JointTest):
             f"{chance}{how if bounded else ''} "
             f"({self.mode} mode, {self.target} coefficients)"
         )
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def tested(

@@ -229,8 +229,8 @@ def load(
 
     Raises
     ------
-    FileNotFoundError
-        If there is no such file.
+    OSError
+        If the file cannot be opened.
     ReleaseFileError
         If the file is not a release, was cut off or changed, contradicts itself, or has another
         version of the format.
@@ -261,15 +261,8 @@ def load_with_hash(path: str | os.PathLike[str]) -> tuple[AnyRelease, str]:
     """Read a file as `load` does, once; returns its release, and the hash of its content."""
     name = _require_path(path)
     try:
-        try:
-            with open(name, "rb") as file:
-                data = file.read(LARGEST_FILE + 1)
-        except FileNotFoundError:
-            raise
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise ReleaseFileError(f"the file cannot be opened ({reason})") from None
-        value = parse(data)
+        with open(name, "rb") as file:
+            value = parse(file.read(LARGEST_FILE + 1))
         return restore(value), str(value["sha256"])
     except ReleaseFileError as error:
         raise ReleaseFileError(f"{_shown(name)}: {error}.") from None
