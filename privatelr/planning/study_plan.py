@@ -245,8 +245,7 @@ class StudyPlan(page_model.Paged):
         return msgspec.json.format(written, indent=1).decode()
 
     def __repr__(self) -> str:
-        by_person = self.study.spec.formula.person is not None
-        size = f"m = {self.study.n} persons" if by_person else f"n = {self.study.n} records"
+        size = sentences.size(self.study.n, self.study.request.target.neighbours)
         return f"<Plan of {self.study.spec.formula.text!r} for {size}>"
 
     def page(self) -> list[Piece]:

@@ -117,26 +117,20 @@ def tidy(fit: FitRecord, asked: Question, *, conf_int: Any, exponentiate: Any) -
         require_flag(name, value)
     if exponentiate:
         require_odds(fit, "exponentiate=True")
-    is_plain = not conf_int and asked.is_usual
     log = "_log" if exponentiate else ""
-    columns: dict[str, Any] = {"term": list(fit.spec.columns.names)}
-    attributes = dict[str, str]()
-    if not fit.has_inference and is_plain:
-        columns |= {
-            "estimate": fit.coef.to_numpy(),
-            f"privacy_sd_expected{log}": fit.privacy_sd_expected.to_numpy(),
-            f"privacy_sd_limit{log}": fit.privacy_sd_limit.to_numpy(),
-        }
+    table = pd.DataFrame({"term": list(fit.spec.columns.names)})
+    if not fit.has_inference and not conf_int and asked.is_usual:
+        table["estimate"] = fit.coef.to_numpy()
+        table[f"privacy_sd_expected{log}"] = fit.privacy_sd_expected.to_numpy()
+        table[f"privacy_sd_limit{log}"] = fit.privacy_sd_limit.to_numpy()
     else:
         found = infer_coefficients(fit, asked)
-        attributes = {"mode": found.mode, "target": found.target}
-        columns |= {"estimate": found.estimate, **error_columns(found, log)}
+        table = table.assign(estimate=found.estimate, **error_columns(found, log))
+        table.attrs |= {"mode": found.mode, "target": found.target}
         if conf_int:
-            columns |= {"conf_low": found.lower, "conf_high": found.upper}
-    table = pd.DataFrame(columns)
-    table.attrs |= attributes
+            table["conf_low"], table["conf_high"] = found.lower, found.upper
     if exponentiate:
-        ends = [name for name in ("estimate", "conf_low", "conf_high") if name in columns]
+        ends = [name for name in ("estimate", "conf_low", "conf_high") if name in table]
         with np.errstate(over="ignore"):
             table[ends] = np.exp(table[ends])
     return table

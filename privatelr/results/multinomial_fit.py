@@ -12,7 +12,6 @@ from privatelr.arguments import refuses, suggests_arguments
 from privatelr.errors import GuaranteeError
 from privatelr.numerics.rows import linear_predictor
 from privatelr.numerics.softmax_objective import softmax
-from privatelr.privacy import NonPrivate
 from privatelr.results import predict, views
 from privatelr.results.augment import Augments, ModelMatrix
 from privatelr.results.fit_record import NoisyRecord, row_lengths_of
@@ -146,7 +145,7 @@ class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
         estimates, limits = self.coef, self.privacy_sd_limit
         found = estimates.T.stack().rename("estimate").reset_index()
         found.columns = pd.Index(["class", "term", "estimate"])
-        if not isinstance(self.calibration.target, NonPrivate):
+        if self.calibration.target.is_private:
             found["privacy_sd_limit"] = limits.T.to_numpy().ravel()
         return found
 

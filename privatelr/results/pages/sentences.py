@@ -17,7 +17,6 @@ from privatelr.mechanisms.stages.scale import ScaleCalibration, share_of_price
 from privatelr.numerics import Loss, describe
 from privatelr.page_model import on_one_line
 from privatelr.privacy import (
-    REPLACE_ONE,
     REPLACE_PERSON,
     ZCDP,
     Event,
@@ -58,11 +57,15 @@ def unseen_records(fit: ModelRecord) -> list[str]:
     return [line] if fit.guarantee.is_private else []
 
 
-def neighbours(promise: str, n: int, relation: Neighbours = REPLACE_ONE) -> str:
+def size(n: int, relation: Neighbours) -> str:
+    """The number of what neighbours replace, as ``n = 944 records``."""
+    return f"m = {n} persons" if relation is REPLACE_PERSON else f"n = {n} records"
+
+
+def neighbours(promise: str, n: int, relation: Neighbours) -> str:
     """A guarantee with its neighbouring relation; n is the number of what is replaced."""
-    if relation is REPLACE_PERSON:
-        return f"{promise}; neighbours replace all records of one of m = {n} persons"
-    return f"{promise}; neighbours replace one of n = {n} records"
+    replaced = "all records of one" if relation is REPLACE_PERSON else "one"
+    return f"{promise}; neighbours replace {replaced} of {size(n, relation)}"
 
 
 def of_strata(fit: ModelRecord) -> str:
@@ -379,10 +382,8 @@ def paid_before(specs: Iterable[Any], guarantee: Guarantee, what: str = "the fit
 
 
 def _price_of(one: Any) -> str:
-    who = "m = {} persons" if one.guarantee.neighbours is REPLACE_PERSON else "n = {} records"
-    if isinstance(one.guarantee, NonPrivate):
-        return f"have no promise ({one.guarantee}), of {who.format(one.n)}"
-    return f"were paid separately: {one.guarantee}, of {who.format(one.n)}"
+    paid = "were paid separately: {}" if one.guarantee.is_private else "have no promise ({})"
+    return f"{paid.format(one.guarantee)}, of {size(one.n, one.guarantee.neighbours)}"
 
 
 def sentences_of_paid(specs: Iterable[Any], guarantee: Guarantee) -> list[str]:

@@ -18,7 +18,6 @@ from privatelr.errors import require_flag
 from privatelr.inference import Question
 from privatelr.inference.question import USUAL
 from privatelr.page_model import Piece, Table, in_words
-from privatelr.privacy import NonPrivate
 from privatelr.results import fit_tables
 from privatelr.results.fit_record import ModelRecord
 from privatelr.results.odds_ratios import read_exponentiate
@@ -164,7 +163,7 @@ def _below(fit: ModelRecord) -> list[Piece]:
     """The pieces below the rule, which are about the training data and not private."""
     found, rule = fit.diagnostics, fit.threshold
     warning = "What stands below this line was computed from the training data."
-    if not isinstance(fit.guarantee, NonPrivate):
+    if fit.guarantee.is_private:
         warning = (
             "What stands below this line was computed from the training data and is not covered "
             "by the promise. Do not publish it."

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from privatelr.errors import PrivateLRError, ReleaseFileError, show
+from privatelr.page_model import on_one_line
 
 LARGEST_FILE = 2**25
 """A file has at most this number of bytes; a fit with a thousand columns needs a hundredth of
@@ -113,12 +114,7 @@ def read_entry(value: Any, kind: Any, where: str = "") -> Any:
     except msgspec.ValidationError as error:
         said, _, path = str(error).partition(" - at `")
         place = f"{where}{path.rstrip('`').removeprefix('$')}".removeprefix(".") or "the file"
-        raise ReleaseFileError(f"{place}: {show_line(said)}") from None
-
-
-def show_line(text: str) -> str:
-    """A text that may quote a file, with what is not printable written out."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:300])
+        raise ReleaseFileError(f"{place}: {on_one_line(said[:300])}") from None  # it quotes a file
 
 
 @contextmanager

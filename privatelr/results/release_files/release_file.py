@@ -40,6 +40,7 @@ from privatelr.errors import (
     SchemaError,
     show,
 )
+from privatelr.page_model import shorten
 from privatelr.privacy import NonPrivate, void
 from privatelr.privacy.accounting import ledger_store
 from privatelr.results.answers.chosen_fit import ChosenFit
@@ -369,8 +370,7 @@ def _require_path(path: Any) -> str:
 
 
 def _shown(name: str) -> str:
-    """The end of a path, which an error quotes, because files differ by the ends of their paths."""
-    return repr(name if len(name) <= _LONGEST_SHOWN else f"...{name[-_LONGEST_SHOWN:]}")
+    return repr(shorten(name, _LONGEST_SHOWN))
 
 
 # -- any file ----------------------------------------------------------------------------------
