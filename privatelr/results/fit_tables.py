@@ -13,7 +13,7 @@ import scipy
 
 from privatelr import inference
 from privatelr.design import INTERCEPT, DesignSpec
-from privatelr.errors import ArgumentError, require_choice, require_flag
+from privatelr.errors import ArgumentError, count_of, require_choice, require_flag
 from privatelr.inference import (
     BOOTSTRAP,
     Inference,
@@ -209,10 +209,7 @@ class EquationTest(JointTest):
         more = len(self.equations) - _SHOWN
         asked = ", ".join(self.equations[:_SHOWN])
         asked += f" and {more} more" if more > 0 else ""
-        degrees = "1 degree" if self.df == 1 else f"{self.df} degrees"
-        chance = (
-            f"p-value {self.p_value:.4g}" if not self.p_value < 1e-4 else "p-value below 0.0001"
-        )
+        chance = "p-value below 0.0001" if self.p_value < 1e-4 else f"p-value {self.p_value:.4g}"
         if np.isnan(self.p_value):
             why = "where the noise hides a column"
             if self.target == "penalised":
@@ -221,7 +218,7 @@ class EquationTest(JointTest):
         how = f", {self.df} times the smallest of the single equations"  # not of the statistic
         bounded = self.mode == "conservative" and self.df > 1
         beyond = f" (critical value at 5%: {self.critical:.4g})"
-        numbers = f"statistic {self.statistic:.4g} on {degrees} of freedom"
+        numbers = f"statistic {self.statistic:.4g} on {count_of(self.df, 'degree')} of freedom"
         numbers += f"{'' if np.isnan(self.critical) else beyond}, "
         return (
             f"{self.title} of {asked}: {'' if np.isnan(self.statistic) else numbers}"
