@@ -52,11 +52,10 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Indented:
-    """A paragraph with an indent for its first line and one for the other lines."""
+    """A paragraph with an indent for all lines but the first."""
 
     text: str
-    first: str = ""
-    rest: str = ""
+    rest: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,38 +173,38 @@ class Paged:
         return self.as_html()
 
 
-def as_text(page: Iterable[Piece], width: int = WIDTH) -> str:
-    """Return the page as text of at most this number of columns, of which a table takes some."""
-    return "\n".join(line for piece in page for line in as_lines(piece, width))
+def as_text(page: Iterable[Piece]) -> str:
+    """Return the page as text of at most `WIDTH` columns, of which a table takes some."""
+    return "\n".join(line for piece in page for line in as_lines(piece))
 
 
-def as_lines(piece: Piece, width: int = WIDTH) -> list[str]:
-    """Return one piece as lines of at most this number of columns."""
+def as_lines(piece: Piece) -> list[str]:
+    """Return one piece as lines of at most `WIDTH` columns."""
     match piece:
         case str():
-            return _wrapped(piece, width=width) or [""]
-        case Indented(text, first, rest):
-            return _wrapped(text, first, rest, width)
+            return _wrapped(piece) or [""]
+        case Indented(text, rest):
+            return _wrapped(text, rest=rest)
         case Bullets(items):
-            return [line for item in items for line in _wrapped(item, "- ", "  ", width)]
+            return [line for item in items for line in _wrapped(item, "- ", "  ")]
         case FactList(rows):
             indent = " " * _LABEL
             labelled = ((name.ljust(_LABEL), text) for name, text in rows)
-            return [s for name, text in labelled for s in _wrapped(text, name, indent, width)]
+            return [s for name, text in labelled for s in _wrapped(text, name, indent)]
         case Listing():
-            return _listing_lines(piece, width)
+            return _listing_lines(piece)
         case Table():
             return _table_lines(piece)
         case NotPrivate(pieces):
-            return [_RULE, *(line for inner in pieces for line in as_lines(inner, width))]
-    return _wrapped(piece.text, width=width)
+            return [_RULE, *(line for inner in pieces for line in as_lines(inner))]
+    return _wrapped(piece.text)
 
 
-def _wrapped(text: str, first: str = "", rest: str = "", width: int = WIDTH) -> list[str]:
+def _wrapped(text: str, first: str = "", rest: str = "") -> list[str]:
     """Break into lines, but not around an equals sign."""
     lines = textwrap.wrap(
         text.replace(" = ", "\0=\0"),
-        width,
+        WIDTH,
         initial_indent=first,
         subsequent_indent=rest,
         break_on_hyphens=False,
@@ -239,6 +238,12 @@ def on_one_line(text: str) -> str:
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in letters)
 
 
+def in_words(items: Sequence[str]) -> str:
+    """Return items of a sentence, such as ``a, b and c``."""
+    *first, last = items
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def shorten(text: str, longest: int) -> str:
     """Return the text; if it is longer than `longest`, without its middle."""
     if len(text) <= longest:
@@ -247,12 +252,12 @@ def shorten(text: str, longest: int) -> str:
     return f"{text[: longest - 3 - half]}...{text[-half:]}"
 
 
-def _listing_lines(listing: Listing, width: int) -> list[str]:
+def _listing_lines(listing: Listing) -> list[str]:
     shown = [listing.titles, *listing.rows]
     columns = zip(*(row for row in shown if len(row) > 1), strict=True)
     sizes = [max(map(len, column)) for column in columns]
     sizes = list(map(min, sizes, listing.limits)) if listing.limits else sizes
-    sizes[0] = min(sizes[0], max(width - 2 * len(sizes) - sum(sizes[1:]), 3))
+    sizes[0] = min(sizes[0], max(WIDTH - 2 * len(sizes) - sum(sizes[1:]), 3))
 
     def cut(text: str, size: int) -> str:
         return text.ljust(size) if len(text) <= size else f"{text[: size - 3]}..."

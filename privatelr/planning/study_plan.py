@@ -13,14 +13,15 @@ import msgspec
 import numpy as np
 import pandas as pd
 
+from privatelr import page_model
 from privatelr.arguments import suggests_arguments
 from privatelr.design import DesignSpec
 from privatelr.errors import ArgumentError, GuaranteeError, count_of
 from privatelr.inference import STANDARD_LEVEL
 from privatelr.mechanisms import USUAL_DELTA, StagedCalibration, in_order, read_target
-from privatelr.mechanisms.request import COEFFICIENTS, SCALE
+from privatelr.mechanisms.request import COEFFICIENTS
 from privatelr.mechanisms.stages.histogram import calibrate_histogram
-from privatelr.page_model import Bullets, Code, FactList, Heading, Piece, Table, as_html, as_text
+from privatelr.page_model import Bullets, Code, FactList, Heading, Piece, Table
 from privatelr.planning import expected_intervals, forecast, needed_records
 from privatelr.planning.expected_intervals import MOST_COLUMNS, Intervals, typical_errors
 from privatelr.planning.forecast import Errors, ExpectedArea, Simulator, Study, linear_sd
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 @suggests_arguments
 @dataclass(frozen=True, eq=False, repr=False)
-class StudyPlan:
+class StudyPlan(page_model.Paged):
     """A forecast of the errors of a private fit, made before any data is read.
 
     Errors and intervals are computed when they are asked for.
@@ -243,16 +244,28 @@ class StudyPlan:
         written = msgspec.json.encode(_document(self), enc_hook=float)
         return msgspec.json.format(written, indent=1).decode()
 
-    def __str__(self) -> str:
-        return as_text(_page(self))
-
     def __repr__(self) -> str:
-        by_person = self.study.spec.formula.person is not None
-        size = f"m = {self.study.n} persons" if by_person else f"n = {self.study.n} records"
+        size = sentences.size(self.study.n, self.study.request.target.neighbours)
         return f"<Plan of {self.study.spec.formula.text!r} for {size}>"
 
-    def _repr_html_(self) -> str:
-        return as_html(_page(self))
+    def page(self) -> list[Piece]:
+        """The plan, what other promises would change, and the assumptions."""
+        several = bool(self.study.classes)
+        title = f"Plan of a {'multinomial ' * several}{self.study.loss.title}, before any data"
+        return [
+            Heading(title),
+            Code(self.study.spec.formula.text),
+            "",
+            FactList(_facts(self)),
+            "",
+            _coefficients(self),
+            *_notes(self),
+            *_changes(self),
+            "",
+            "Assumed:",
+            Bullets(self.assumptions),
+            "No data were read: all numbers follow from the arguments and these assumptions.",
+        ]
 
 
 def _promises(sim: Simulator) -> Iterator[dict[str, Any]]:
@@ -319,25 +332,6 @@ def _document(plan: StudyPlan) -> dict[str, Any]:
     }
 
 
-def _page(plan: StudyPlan) -> list[Piece]:
-    """The page: the plan, what other promises would change, and the assumptions."""
-    several = bool(plan.study.classes)
-    return [
-        Heading(f"Plan of a {'multinomial ' * several}{plan.study.loss.title}, before any data"),
-        Code(plan.study.spec.formula.text),
-        "",
-        FactList(_facts(plan)),
-        "",
-        _coefficients(plan),
-        *_notes(plan),
-        *_changes(plan),
-        "",
-        "Assumed:",
-        Bullets(plan.assumptions),
-        "No data were read: all numbers follow from the arguments and these assumptions.",
-    ]
-
-
 def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
     study, stages, intervals = plan.study, plan.calibration, plan.intervals
     calibration, target = stages.coefficients, plan.study.request.target
@@ -353,9 +347,7 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
     facts += paid_before([plan.spec], target)
     facts.append(("Mechanism", sentences.mechanism(calibration)))
     if stages.scale is not None:
-        others = (name for name in stages.parts if name not in (SCALE, COEFFICIENTS))
-        beside = [stages.parts[name].target for name in others]
-        facts.append(("Scale", sentences.scale(stages.scale, calibration, beside)))
+        facts.append(("Scale", sentences.scale(stages.scale, calibration, _parts(plan))))
     if stages.histogram is not None:
         facts.append(("ROC curve", f"{sentences.scores(stages.histogram)}; {plan.roc}"))
     facts += [
@@ -363,7 +355,7 @@ def _facts(plan: StudyPlan) -> list[tuple[str, str]]:
         *beside_terms(plan.spec),
         *_counted(study),
         *sentences.loss(study.loss),
-        ("Lambda", sentences.lambda_(calibration)),
+        ("Lambda", f"{calibration.lambda_:.3g}, {calibration.lambda_origin}"),
     ]
     if intervals is not None and calibration.noise.scale != 0:
         facts.append(("Intervals", _kind_of(intervals)))

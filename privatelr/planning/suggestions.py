@@ -39,9 +39,10 @@ from privatelr.mechanisms.range_selection import (
     unit_of_person,
 )
 from privatelr.mechanisms.request import read_account, read_seed
-from privatelr.privacy import Guarantee, Promise, neighbours_about, unless_seeded
-from privatelr.privacy.accounting import AnyLedger, charge, charged_if_unread
-from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
+from privatelr.privacy import Guarantee, Promise, neighbours_about
+from privatelr.privacy.accounting import AnyLedger, charged_if_unread
+from privatelr.privacy.noise import SeededRandomness, SystemRandomness
+from privatelr.results.answers.scored_records import Price
 from privatelr.results.declarations import ReleasedLevels, SuggestedBounds
 from privatelr.sources import Batch, BoundsLike, Schema, declare_schema, is_dask, is_stream
 from privatelr.types import FloatArray
@@ -121,14 +122,11 @@ def suggest_bounds(
     _require_numbers(source.batch, outer)
     if person is not None:
         source = _read_persons(data, source, person)
-    account, randomness = read_account(ledger), _randomness(seed)
-    guarantee = unless_seeded(target, not randomness.is_secret)
-    with charged_if_unread(account, guarantee, is_read=source.is_in_parts):
-        n = len(source)
+    price, n = _read_count(source, target, person, ledger, seed)
     ends = {name: candidate_ends(*pair) for name, pair in outer.items()}
     calibration = calibrate_ranges(n, [len(found) - 1 for found in ends.values()], target)
     warn_of_one_record(target, n, stacklevel=3)
-    entry = charge(account, guarantee, calibration.events, f"bounds of {listed(outer)}", person)
+    entry = price.pay(calibration.events, f"bounds of {listed(outer)}")
     if source.batch.shares is None:
         parts = source.over_parts(list(outer), partial(_slots, variables, ends))
         slots = {name: np.sum([part[name] for part in parts], axis=0) for name in outer}
@@ -138,9 +136,9 @@ def suggest_bounds(
         counted = _slots(variables, ends, source.batch, units)
         slots = {name: unit * count for name, count in counted.items()}
     ranges = {
-        name: choose_range(slots[name], ends[name], calibration, randomness) for name in outer
+        name: choose_range(slots[name], ends[name], calibration, price.randomness) for name in outer
     }
-    return SuggestedBounds(ranges, outer, calibration, guarantee, entry)
+    return SuggestedBounds(ranges, outer, calibration, price.guarantee, entry)
 
 
 def _require_numbers(batch: Batch, names: Iterable[str]) -> None:
@@ -234,24 +232,16 @@ def levels_from(
     """
     target = read_target_of_levels(read_price(eps, delta, person))
     source = _read_table(data)
-    names = list(source.batch.names)
-    if column not in names:
-        raise SchemaError(
-            f"column={show(column)}: it is not a column of the data, which has {listed(names)}"
-            f"{or_meant(column, names)}"
-        )
+    _require_column("column", column, source.batch)
     describe_variables(source.batch, [column], Schema())
     if person is not None:
         source = _read_persons(data, source, person)
-    account, randomness = read_account(ledger), _randomness(seed)
     calibration = calibrate_levels(target)
-    guarantee = unless_seeded(target, not randomness.is_secret)
-    with charged_if_unread(account, guarantee, is_read=source.is_in_parts):
-        n = len(source)
+    price, n = _read_count(source, target, person, ledger, seed)
     require_below_one_record(target, n)
     require_possible(n, calibration)
     warn_of_large_delta(target, n, stacklevel=3)
-    entry = charge(account, guarantee, calibration.events, f"levels of {column!r}", person)
+    entry = price.pay(calibration.events, f"levels of {column!r}")
     has_truths = pd.api.types.is_bool_dtype(source.batch.column(column).dtype)
     counts: Counter[Any] = Counter()
     if source.owners is not None:
@@ -260,8 +250,9 @@ def levels_from(
         count_levels = partial(_level_counts, column, has_truths=has_truths)
         counts = sum(source.over_parts([column], count_levels), counts)
     ordered = sorted(counts, key=order_of_level)
-    found = tuple(level for level in ordered if calibration.releases(counts[level], randomness))
-    return ReleasedLevels(column, found, n, calibration, guarantee, entry)
+    source_of_noise = price.randomness
+    found = tuple(one for one in ordered if calibration.releases(counts[one], source_of_noise))
+    return ReleasedLevels(column, found, n, calibration, price.guarantee, entry)
 
 
 def _level_counts(column: str, batch: Batch, *, has_truths: bool = False) -> Counter[Any]:
@@ -318,14 +309,17 @@ def _read_persons(data: Any, source: FrameData, person: Any) -> FrameData:
             "data: beside person, suggestions take a table in memory, as data.compute() is of a "
             "Dask collection."
         )
-    names = list(source.batch.names)
-    if person not in names:
-        raise SchemaError(
-            f"person={show(person)}: it is not a column of the data, which has {listed(names)}"
-            f"{or_meant(person, names)}"
-        )
+    _require_column("person", person, source.batch)
     m, owners, batch = with_shares(source.batch, Person(person, 1))
     return replace(source, batch=batch, persons=m, owners=owners)
+
+
+def _require_column(argument: str, name: Any, batch: Batch) -> None:
+    if name not in batch.names:
+        raise SchemaError(
+            f"{argument}={show(name)}: it is not a column of the data, which has "
+            f"{listed(batch.names)}{or_meant(name, batch.names)}"
+        )
 
 
 def read_outer(bounds: BoundsLike) -> dict[str, Interval]:
@@ -338,8 +332,7 @@ def read_outer(bounds: BoundsLike) -> dict[str, Interval]:
 
 def read_price(eps: Any, delta: Any, person: Any) -> Promise:
     """Read a price; there is no suggestion without privacy, which would be a value of the data."""
-    about = neighbours_about(person)
-    target = read_target(eps, delta, plain=None, neighbours=about)
+    target = read_target(eps, delta, plain=None, neighbours=neighbours_about(person))
     assert isinstance(target, Promise)
     return target
 
@@ -354,6 +347,12 @@ def _read_table(data: Any) -> FrameData:
     return read_data(_NOT_PARSED, data, None)
 
 
-def _randomness(seed: Any) -> Randomness:
-    replayed = read_seed(seed, "choices", "release", stacklevel=5)
-    return SystemRandomness() if replayed is None else SeededRandomness(replayed)
+def _read_count(
+    source: FrameData, target: Promise, person: str | None, ledger: Any, seed: Any
+) -> tuple[Price, int]:
+    """The price of a suggestion, and the number of records, or of persons."""
+    account, replayed = read_account(ledger), read_seed(seed, "choices", "release", stacklevel=5)
+    randomness = SystemRandomness() if replayed is None else SeededRandomness(replayed)
+    price = Price(target, account, randomness, person)
+    with charged_if_unread(account, price.guarantee, is_read=source.is_in_parts):
+        return price, len(source)

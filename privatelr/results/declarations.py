@@ -41,11 +41,6 @@ class ReleasedDeclaration(PaidAnswer, Mapping[str, Declared]):
         """What was released of each column, as plain values."""
 
     @property
-    @abstractmethod
-    def nobs(self) -> int:
-        """Number of records, or of persons; it is public."""
-
-    @property
     def payment(self) -> Payment:
         """What a fit that uses any of it says of its price."""
         columns = tuple(self.declared)

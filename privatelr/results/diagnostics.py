@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 import numpy as np
 import pandas as pd
@@ -212,8 +212,7 @@ class Diagnostics(NeverSaved):
     @cached_property
     def roc(self) -> pd.DataFrame:
         """The ROC curve, with the columns threshold, false_positive and true_positive."""
-        names = ("threshold", "false_positive", "true_positive")
-        return pd.DataFrame({name: getattr(self._curve, name) for name in names})
+        return pd.DataFrame(asdict(self._curve))
 
     @cached_property
     def youden(self) -> float:
@@ -276,20 +275,13 @@ _WARNING = (
 )
 
 
-class PersonCounts(TypedDict):
-    """How many persons have records, the most that one has, and how many have too many."""
-
-    m: int
-    most_records: int
-    above_records_per_person: int
-
-
-def count_persons(owners: IntArray | None, person: Person | None) -> PersonCounts | None:
+def count_persons(owners: IntArray | None, person: Person | None) -> dict[str, int] | None:
     """Count persons by the owners of records ``(n,)``; not private, but for their number.
 
     Returns
     -------
-    None if each record is of its own.
+    Their number, the most records that one has, and how many have too many; None if each record is
+    of its own.
     """
     if owners is None or person is None:
         return None
@@ -301,7 +293,7 @@ def count_persons(owners: IntArray | None, person: Person | None) -> PersonCount
     }
 
 
-def _about_persons(found: PersonCounts, most: int) -> str:
+def _about_persons(found: dict[str, int], most: int) -> str:
     above = found["above_records_per_person"]
     so_many = "none has" if not above else f"{above} {'has' if above == 1 else 'have'}"
     less = ", whose records count less" if above else ""
@@ -337,7 +329,7 @@ class DataCheck(NeverSaved, page_model.Paged):
         formula: Formula,
         counts: DataCounts,
         doubts: tuple[str, ...],
-        persons: PersonCounts | None = None,
+        persons: dict[str, int] | None = None,
         strata: Mapping[str, tuple[int, int]] | None = None,
     ) -> None:
         names = pd.Index([str(value) for value in counts.response.classes])

@@ -69,11 +69,8 @@ class MarginalEffects:
     mode: str
     target: str
 
-    def __str__(self) -> str:
-        return f"{self.table.to_string(float_format=_four_digits, na_rep='')}\n{self._sentence}"
-
     def __repr__(self) -> str:
-        return str(self)
+        return f"{self.table.to_string(float_format=_four_digits, na_rep='')}\n{self._sentence}"
 
     def _repr_html_(self) -> str:
         cells = [tuple(map(_four_digits, row)) for row in self.table.to_numpy()]
@@ -214,9 +211,9 @@ def _over_reference(
     require_readable(fit.spec, batch, fit.spec.formula.covariates)
     known, coef = list(fit.spec.formula.regressors), inference.estimates(fit.release, asked)
     changes = [
-        (name, _most(fit.spec.variables[variable]), *_mean_change(fit, coef, above, below, step))
+        (name, most, *_mean_change(fit, coef, above, below, step))
         for variable in (known if variables is None else _chosen(variables, known))
-        for name, above, below, step in _changes(fit.spec.variables[variable], batch)
+        for name, most, above, below, step in _changes(fit.spec.variables[variable], batch)
     ]
     names, most, effects, gradients = (list(part) for part in zip(*changes, strict=True))
     effect, rows = np.array(effects), np.array(gradients)
@@ -224,15 +221,13 @@ def _over_reference(
     return _effects(names, effect, found.sd, found, "reference", np.array(most))
 
 
-def _most(variable: Variable) -> float:
-    """The most that the probability changes: by 1 from a level to another."""
-    return math.inf if variable.kind == "numeric" else 1.0
-
-
 def _changes(
     variable: Variable, batch: Batch
-) -> Iterator[tuple[str, Batch, Batch, FloatArray | float]]:
-    """Yield the comparisons whose mean is an effect: a name, two batches, and their distance."""
+) -> Iterator[tuple[str, float, Batch, Batch, FloatArray | float]]:
+    """Yield the comparisons whose mean is an effect.
+
+    Each is a name, the largest effect, two batches, and their distance.
+    """
     name = variable.name
     if name not in batch.names:
         raise FormulaError(f"reference: the column {name!r} is missing.")
@@ -244,7 +239,7 @@ def _changes(
         if variable.is_bounded:  # values beyond a bound would be clipped
             number = np.clip(number, low + step, high - step)
         above, below = (batch.assign({name: pd.Series(number + way * step)}) for way in (1, -1))
-        yield name, above, below, 2 * step
+        yield name, math.inf, above, below, 2 * step
         return
     if not variable.levels:
         raise ArgumentError(
@@ -257,7 +252,7 @@ def _changes(
 
     base, *others = variable.levels
     for other in others:
-        yield f"{name}: {other} against {base}", constant(other), constant(base), 1.0
+        yield f"{name}: {other} against {base}", 1.0, constant(other), constant(base), 1.0
 
 
 def _mean_change(

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise, permutations
+from itertools import pairwise
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -26,8 +26,6 @@ _SHOWN = 20
 """A sentence lists at most this number of names."""
 _LONGEST = 60
 """A row of a matrix is labelled by its equation up to this number of characters."""
-_MOST_FACTORS = 4
-"""The factors of a term are accepted in any order up to this number of factors."""
 _OTHERS = (
     r"(?P<quoted>`[^`]*`)",
     r"(?P<split>,|==?)",
@@ -57,13 +55,9 @@ class Vocabulary:
 
 def vocabulary_of(columns: Columns | NumberedColumns) -> Vocabulary:
     """The names of the coefficients and terms of a design; numbered columns have no terms."""
-    terms: dict[str, tuple[int, ...]] = {}
-    for term in columns.terms:
-        factors = term.label.split(":")
-        for order in permutations(factors) if len(factors) <= _MOST_FACTORS else [factors]:
-            terms.setdefault(":".join(order), term.columns)
     names = tuple(columns.names)
-    return Vocabulary(names, {label: held for label, held in terms.items() if label not in names})
+    terms = {term.label: term.columns for term in columns.terms if term.label not in names}
+    return Vocabulary(names, terms)
 
 
 Equation = tuple[str, "FloatArray", float]
@@ -190,8 +184,7 @@ def _is_plain(name: str) -> bool:
 
 
 def _refuse_name(word: str, known: Vocabulary) -> NoReturn:
-    terms = {frozenset(label.split(":")): label for label in reversed([*known.terms])}
-    more = f", and the terms {listed([*terms.values()][::-1])}" if terms else ""
+    more = f", and the terms {listed([*known.terms])}" if known.terms else ""
     near = nearest(word, [*known.names, *known.terms])
     close = None if near is None else repr(near) if _is_plain(near) else f"`{near}` in backticks"
     raise ArgumentError(
@@ -260,34 +253,19 @@ def read_hypotheses(asked: Any, known: Vocabulary) -> Hypotheses:
     ----------
     asked
         A text with commas between equations, or a list of texts, in which a term by itself means
-        all its coefficients; a mapping from left sides to values, or from labels to combinations;
-        or a matrix ``(q, p + 1)``, with or without values ``(q,)``.
+        all its coefficients; or a matrix ``(q, p + 1)`` of combinations that are 0.
 
     Raises
     ------
     ArgumentError
         If an equation cannot be read; the message says how names are written.
     """
-    names = known.names
-    if isinstance(asked, Mapping):
-        return _joined(asked, [found for item in asked.items() for found in _item(item, known)])
     texts = [asked] if isinstance(asked, str) else [] if asked is None else asked
+    equations: list[Equation] = []
     if isinstance(texts, Sequence) and all(isinstance(text, str) for text in texts):
-        return _joined(asked, [found for text in texts for found in read_equations(text, known)])
-    if isinstance(asked, tuple) and len(asked) == 2 and _depth(asked[0]) > _depth(asked[1]):
-        return _matrix(asked[0], asked[1], names)
-    return _matrix(asked, 0.0, names)
-
-
-def _depth(value: Any) -> int:
-    """The number of axes of the value as an array; 3 if it does not form an array."""
-    try:
-        return np.ndim(value)
-    except ValueError:
-        return 3
-
-
-def _joined(asked: Any, equations: list[Equation]) -> Hypotheses:
+        equations = [found for text in texts for found in read_equations(text, known)]
+    elif not isinstance(asked, int | float | Mapping):
+        equations = _read_matrix(asked, known.names)
     if not equations:
         raise ArgumentError(
             f"hypotheses={show(asked)}: hypotheses takes equations such as 'age = 0, dose = 0', "
@@ -300,66 +278,22 @@ def _joined(asked: Any, equations: list[Equation]) -> Hypotheses:
     return Hypotheses(labels, np.array(contrasts), np.array(values))
 
 
-def _item(item: tuple[Any, Any], known: Vocabulary) -> list[Equation]:
-    """The equations of one item of a mapping.
-
-    The item is a left side and its value, or a label and its combination.
-    """
-    key, value = item
-    if not isinstance(key, str):
-        raise ArgumentError(f"hypotheses: the key {show(key)} takes a text.")
-    if isinstance(value, str):
-        equations = read_equations(value, known)
-        if len(equations) != 1:
-            raise ArgumentError(f"hypotheses: {show(key)} takes one equation, not {show(value)}.")
-        return [(key, *equations[0][1:])]
-    if np.ndim(value) == 0:
-        number = _numbers(value, (), f"the value of {show(key)}")
-        equations = read_equations(key, known)
-        labels = [key] if len(equations) == 1 else [label for label, _, _ in equations]
-        return [
-            (f"{label} = {value}", a, v + float(number))
-            for label, (_, a, v) in zip(labels, equations, strict=True)
-        ]
-    row = _numbers(value, (len(known.names),), show(key))
-    return [(key, row, 0.0)]
-
-
-def _matrix(matrix: Any, values: Any, names: Sequence[str]) -> Hypotheses:
-    size = len(names)
-    if isinstance(matrix, int | float):
+def _read_matrix(matrix: Any, names: Sequence[str]) -> list[Equation]:
+    try:
+        rows = np.atleast_2d(np.asarray(matrix, dtype=np.float64))
+    except (TypeError, ValueError):
+        rows = np.array([[np.nan]])
+    if not np.isfinite(rows).all():
+        raise ArgumentError(f"hypotheses: the matrix takes finite numbers, not {show(matrix)}.")
+    if rows.ndim != 2 or rows.shape[1] != len(names):
         raise ArgumentError(
-            f"hypotheses={show(matrix)}: hypotheses takes a text such as 'age = 0, dose = 0', a "
-            "mapping, or a matrix with a column for each coefficient."
+            f"hypotheses: a matrix of shape {np.shape(matrix)} takes {len(names)} columns, one for "
+            f"each of {listed(names)}."
         )
-    rows = np.atleast_2d(_numbers(matrix, None, "the matrix"))
-    if rows.ndim != 2 or rows.shape[1] != size:
-        raise ArgumentError(
-            f"hypotheses: a matrix of shape {np.shape(matrix)} takes {size} columns, one for each "
-            f"of {listed(names)}."
-        )
-    given = _numbers(values, None, "the values")
-    if given.shape not in ((), (len(rows),)):
-        raise ArgumentError(
-            f"hypotheses: values of shape {given.shape} take one number for each of the "
-            f"{len(rows)} rows of the matrix."
-        )
-    numbers = np.broadcast_to(given, len(rows))
-    labels = []
+    equations: list[Equation] = []
     for index, row in enumerate(rows):  # the label is the equation, or a number if it is too long
         pairs = [(name, weight) for name, weight in zip(names, row, strict=True) if weight]
         weights = [(f"{weight:g}*" if weight != 1 else "") + name for name, weight in pairs]
         text = " + ".join(weights).replace("+ -", "- ")
-        labels.append(text if len(text) <= _LONGEST else f"row {index + 1}")
-    return _joined(matrix, list(zip(labels, rows, map(float, numbers), strict=True)))
-
-
-def _numbers(value: Any, shape: tuple[int, ...] | None, what: str) -> FloatArray:
-    try:
-        found = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        found = np.array(np.nan)
-    if not np.isfinite(found).all() or (shape is not None and found.shape != shape):
-        wanted = "finite numbers" if shape is None or shape == () else f"{shape[0]} finite numbers"
-        raise ArgumentError(f"hypotheses: {what} takes {wanted}, not {show(value)}.")
-    return found
+        equations.append((text if len(text) <= _LONGEST else f"row {index + 1}", row, 0.0))
+    return equations

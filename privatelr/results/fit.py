@@ -64,14 +64,9 @@ class Fit(Augments, ModelMatrix, FitRecord):
         return self._named(views.fit_tables.infer_coefficients(self).std_error, "bse")
 
     @property
-    def zvalues(self) -> pd.Series[float]:
-        """The ratios of the estimates of `tidy` to `bse`."""
-        return self._named(views.fit_tables.infer_coefficients(self).z, "zvalues")
-
-    @property
     def tvalues(self) -> pd.Series[float]:
-        """The same as `zvalues`, by statsmodels' name."""
-        return self.zvalues.rename("tvalues")
+        """The ratios of the estimates of `tidy` to `bse`, by statsmodels' name."""
+        return self._named(views.fit_tables.infer_coefficients(self).z, "tvalues")
 
     @property
     def pvalues(self) -> pd.Series[float]:
@@ -87,7 +82,6 @@ class Fit(Augments, ModelMatrix, FitRecord):
         method: str = "sandwich",
         simultaneous: bool = False,
         covariates: Any = None,
-        cols: Any = None,
     ) -> pd.DataFrame:
         """Intervals of the coefficients, in statsmodels' layout: columns 0 and 1.
 
@@ -97,12 +91,10 @@ class Fit(Augments, ModelMatrix, FitRecord):
             Probability with which an interval may fail; the level is ``1 - alpha``.
         mode, target, method, simultaneous, covariates
             See the class.
-        cols
-            Names or positions of the coefficients to show; by default all.
         """
         level = views.question.level_of(alpha)
         asked = views.question.Question(level, mode, target, method, simultaneous, covariates)
-        return views.fit_tables.intervals(self, asked, "cols", cols)
+        return views.fit_tables.intervals(self, asked)
 
     def confint(
         self,
@@ -113,7 +105,6 @@ class Fit(Augments, ModelMatrix, FitRecord):
         method: str = "sandwich",
         simultaneous: bool = False,
         covariates: Any = None,
-        parm: Any = None,
     ) -> pd.DataFrame:
         """Intervals of the coefficients, in R's layout: columns ``2.5 %`` and ``97.5 %``.
 
@@ -123,11 +114,9 @@ class Fit(Augments, ModelMatrix, FitRecord):
             Level of confidence.
         mode, target, method, simultaneous, covariates
             See the class.
-        parm
-            Names or positions of the coefficients to show, by R's name; by default all.
         """
         asked = views.question.Question(level, mode, target, method, simultaneous, covariates)
-        return views.fit_tables.intervals(self, asked, "parm", parm)
+        return views.fit_tables.intervals(self, asked, in_percent=True)
 
     def vcov(self, *, mode: str | None = None, target: str | None = None) -> pd.DataFrame:
         """Covariance of the coefficients, whose diagonal holds the squares of `bse`.
@@ -151,9 +140,7 @@ class Fit(Augments, ModelMatrix, FitRecord):
             One of the following. A term of the formula, such as ``"race"``, tests that all its
             coefficients are 0. A text such as ``"age = 0, dose = 0"`` has linear equations between
             commas; an equation without ``=`` means ``= 0``, and names with spaces or operators take
-            backticks. A mapping goes from left sides to values. A matrix ``(q, p + 1)`` holds
-            combinations that are tested to be 0; together with ``(q,)`` values they are tested to
-            be these.
+            backticks. A matrix ``(q, p + 1)`` holds combinations that are tested to be 0.
         mode, target
             See the class.
 
@@ -162,9 +149,9 @@ class Fit(Augments, ModelMatrix, FitRecord):
         EquationTest
             It prints as a sentence, and has ``statistic``, ``df`` and ``p_value``.
         """
-        asked: Any = {"mode": mode, "target": target}
+        test = views.inference.joint_test
         return views.fit_tables.tested(
-            self, hypotheses, views.inference.joint_test, "Wald test", **asked
+            self, hypotheses, test, "Wald test", mode=mode, target=target
         )
 
     def deviance_test(
@@ -187,7 +174,8 @@ class Fit(Augments, ModelMatrix, FitRecord):
 
         A statistic beyond ``critical_5%``, which noise can make many times that of a chi-square,
         has a p-value below .05. Each term is given all others, as in a table of type III, so that
-        rows depend on the coding of factors, and do not add up; see ``attrs``.
+        rows depend on the coding of factors, and do not add up. In the conservative mode p_value is
+        df times the smallest of the single coefficients. ``attrs`` has the mode and the target.
         """
         return views.fit_tables.anova(self, test=test, mode=mode, target=target)
 
@@ -208,8 +196,7 @@ class Fit(Augments, ModelMatrix, FitRecord):
         ----------
         hypotheses
             A combination such as ``"age - 2 * dose"``, or several between commas, each with
-            ``= value`` if another value than 0 is tested. Or anything that `wald_test` takes, or a
-            mapping from labels to combinations.
+            ``= value`` if another value than 0 is tested. Or anything that `wald_test` takes.
         level : float
             Level of confidence.
         mode, target, method, simultaneous, covariates

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -13,7 +13,7 @@ import scipy
 
 from privatelr import inference
 from privatelr.design import INTERCEPT, DesignSpec
-from privatelr.errors import ArgumentError, require_choice, require_flag, show
+from privatelr.errors import ArgumentError, count_of, require_choice, require_flag
 from privatelr.inference import (
     BOOTSTRAP,
     Inference,
@@ -84,32 +84,14 @@ def error_columns(found: Inference, log: str = "") -> dict[str, FloatArray]:
     }
 
 
-def intervals(fit: FitRecord, asked: Question, argument: str, chosen: Any) -> pd.DataFrame:
-    """Intervals of the coefficients, or of those `chosen` by one or several names or positions.
-
-    The name of the `argument` determines the columns: ``"cols"`` of statsmodels has the columns 0
-    and 1, and ``"parm"`` of R has the columns ``2.5 %`` and ``97.5 %``.
-    """
+def intervals(fit: FitRecord, asked: Question, *, in_percent: bool = False) -> pd.DataFrame:
+    """Intervals of the coefficients, in columns 0 and 1 or, as in R, ``2.5 %`` and ``97.5 %``."""
     found, names = infer_coefficients(fit, asked), list(fit.spec.columns.names)
     miss = 50 * (1 - found.level)
-    ends = [0, 1] if argument == "cols" else [f"{miss:.6g} %", f"{100 - miss:.6g} %"]
+    ends = [f"{miss:.6g} %", f"{100 - miss:.6g} %"] if in_percent else [0, 1]
     table = pd.DataFrame(np.column_stack([found.lower, found.upper]), index=names, columns=ends)
     table.attrs |= {"mode": found.mode, "target": found.target}
-    if chosen is None:
-        return table
-    several = isinstance(chosen, list | tuple | np.ndarray | pd.Index)
-    places = []
-    for item in chosen if several else [chosen]:
-        if isinstance(item, str) and item in names:
-            places.append(names.index(item))
-        elif type(item) is int and -len(names) <= item < len(names):
-            places.append(item)
-        else:
-            raise ArgumentError(
-                f"{argument}: {show(item)} is no coefficient; {argument} takes names or positions "
-                f"of {', '.join(map(repr, names))}."
-            )
-    return table.iloc[places]
+    return table
 
 
 def covariances(fit: FitRecord, asked: Question) -> pd.DataFrame:
@@ -135,26 +117,20 @@ def tidy(fit: FitRecord, asked: Question, *, conf_int: Any, exponentiate: Any) -
         require_flag(name, value)
     if exponentiate:
         require_odds(fit, "exponentiate=True")
-    is_plain = not conf_int and asked.is_usual
     log = "_log" if exponentiate else ""
-    columns: dict[str, Any] = {"term": list(fit.spec.columns.names)}
-    attributes = dict[str, str]()
-    if not fit.has_inference and is_plain:
-        columns |= {
-            "estimate": fit.coef.to_numpy(),
-            f"privacy_sd_expected{log}": fit.privacy_sd_expected.to_numpy(),
-            f"privacy_sd_limit{log}": fit.privacy_sd_limit.to_numpy(),
-        }
+    table = pd.DataFrame({"term": list(fit.spec.columns.names)})
+    if not fit.has_inference and not conf_int and asked.is_usual:
+        table["estimate"] = fit.coef.to_numpy()
+        table[f"privacy_sd_expected{log}"] = fit.privacy_sd_expected.to_numpy()
+        table[f"privacy_sd_limit{log}"] = fit.privacy_sd_limit.to_numpy()
     else:
         found = infer_coefficients(fit, asked)
-        attributes = {"mode": found.mode, "target": found.target}
-        columns |= {"estimate": found.estimate, **error_columns(found, log)}
+        table = table.assign(estimate=found.estimate, **error_columns(found, log))
+        table.attrs |= {"mode": found.mode, "target": found.target}
         if conf_int:
-            columns |= {"conf_low": found.lower, "conf_high": found.upper}
-    table = pd.DataFrame(columns)
-    table.attrs |= attributes
+            table["conf_low"], table["conf_high"] = found.lower, found.upper
     if exponentiate:
-        ends = [name for name in ("estimate", "conf_low", "conf_high") if name in columns]
+        ends = [name for name in ("estimate", "conf_low", "conf_high") if name in table]
         with np.errstate(over="ignore"):
             table[ends] = np.exp(table[ends])
     return table
@@ -200,7 +176,7 @@ _SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class EquationTest:
+class EquationTest(JointTest):
     """A test of one equation about the coefficients, or of several together.
 
     Attributes
@@ -228,26 +204,12 @@ class EquationTest:
 
     title: str
     equations: tuple[str, ...]
-    statistic: float
-    df: int
-    p_value: float
-    critical: float
-    mode: str
-    target: str
 
-    @property
-    def pvalue(self) -> float:
-        """The same as `p_value`, by statsmodels' name."""
-        return self.p_value
-
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         more = len(self.equations) - _SHOWN
         asked = ", ".join(self.equations[:_SHOWN])
         asked += f" and {more} more" if more > 0 else ""
-        degrees = "1 degree" if self.df == 1 else f"{self.df} degrees"
-        chance = (
-            f"p-value {self.p_value:.4g}" if not self.p_value < 1e-4 else "p-value below 0.0001"
-        )
+        chance = "p-value below 0.0001" if self.p_value < 1e-4 else f"p-value {self.p_value:.4g}"
         if np.isnan(self.p_value):
             why = "where the noise hides a column"
             if self.target == "penalised":
@@ -256,16 +218,13 @@ class EquationTest:
         how = f", {self.df} times the smallest of the single equations"  # not of the statistic
         bounded = self.mode == "conservative" and self.df > 1
         beyond = f" (critical value at 5%: {self.critical:.4g})"
-        numbers = f"statistic {self.statistic:.4g} on {degrees} of freedom"
+        numbers = f"statistic {self.statistic:.4g} on {count_of(self.df, 'degree')} of freedom"
         numbers += f"{'' if np.isnan(self.critical) else beyond}, "
         return (
             f"{self.title} of {asked}: {'' if np.isnan(self.statistic) else numbers}"
             f"{chance}{how if bounded else ''} "
             f"({self.mode} mode, {self.target} coefficients)"
         )
-
-    def __repr__(self) -> str:
-        return str(self)
 
 
 def tested(
@@ -285,8 +244,7 @@ def tested(
         label if "=" in label else f"{label} = {value:g}"
         for label, value in zip(asked.labels, asked.values, strict=True)
     )
-    numbers = {one.name: getattr(found, one.name) for one in fields(found)}
-    return EquationTest(title, equations, **numbers)
+    return EquationTest(**asdict(found), title=title, equations=equations)
 
 
 def contrasts(fit: FitRecord, hypotheses: Any, question: Question) -> pd.DataFrame:
@@ -309,14 +267,6 @@ def contrasts(fit: FitRecord, hypotheses: Any, question: Question) -> pd.DataFra
 
 # -- tests of nested models ----------------------------------------------------------------------
 
-_DEVIANCE = "quadratic approximation at the released curvature, not a likelihood ratio, of "
-_LIKELIHOOD = f"{_DEVIANCE}the deviance difference: the likelihood is not released"
-_LOSS = f"{_DEVIANCE}twice the rise of the summed loss with its penalty, if it has one"
-_WALD = "Wald's quadratic form, by the errors of sampling and noise"
-_LAW = "from the law of the statistic under sampling error and noise, which is no chi-square"
-_CRITICAL = "the statistic beyond which p_value is below .05, by the same law"
-_BOUNDED = "df times the smallest of the single coefficients, at most 1"
-_ROWS = "each term given all others, with interactions that it is part of (type III)"
 _TESTS = ("deviance", "wald")
 
 
@@ -336,17 +286,7 @@ def anova(fit: FitRecord, *, test: Any, mode: Any, target: Any) -> pd.DataFrame:
     ).astype(numbers)
     known = next(iter(found.values()), None)
     if known is not None:
-        is_deviance = known.target == "unpenalised" and fit.loss.probability is not None
-        likely = _LIKELIHOOD if is_deviance else _LOSS
-        table.attrs |= {
-            "title": "Approximate analysis of deviance" if test == "deviance" else "Wald tests",
-            "statistic": likely if test == "deviance" else _WALD,
-            "critical_5%": _CRITICAL,
-            "p_value": _BOUNDED if known.mode == "conservative" else _LAW,
-            "rows": _ROWS,
-            "mode": known.mode,
-            "target": known.target,
-        }
+        table.attrs |= {"mode": known.mode, "target": known.target}
     return table
 
 

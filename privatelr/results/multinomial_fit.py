@@ -12,7 +12,6 @@ from privatelr.arguments import refuses, suggests_arguments
 from privatelr.errors import GuaranteeError
 from privatelr.numerics.rows import linear_predictor
 from privatelr.numerics.softmax_objective import softmax
-from privatelr.privacy import NonPrivate
 from privatelr.results import predict, views
 from privatelr.results.augment import Augments, ModelMatrix
 from privatelr.results.fit_record import NoisyRecord, row_lengths_of
@@ -44,7 +43,7 @@ _ALIASES = {
 @refuses(
     f"{NO_ERRORS}.",
     methods="conf_int confint vcov cov_params contrasts t_test wald_test deviance_test anova",
-    properties="bse zvalues tvalues pvalues",
+    properties="bse tvalues pvalues",
     error=GuaranteeError,
 )
 @refuses("several classes have no intervals to draw; plot_term draws a variable.", methods="plot")
@@ -90,7 +89,7 @@ class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
         They are log odds of a class against the reference. ``coef["b"] - coef["a"]`` are those of
         b against a, with less noise than either where one record is of neither.
         """
-        each = by_class(self) @ self._user_map().T
+        each = by_class(self) @ self.spec.user_rows().T
         return self._table(each[1:] - each[0])
 
     @property
@@ -111,7 +110,8 @@ class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
         See `Calibration.coefficient_sd`; a difference of two classes has at most ``sqrt(2)`` times
         that.
         """
-        reach = np.sqrt(2.0) * self.calibration.coefficient_sd * row_lengths_of(self._user_map())
+        lengths = row_lengths_of(self.spec.user_rows())
+        reach = np.sqrt(2.0) * self.calibration.coefficient_sd * lengths
         return self._table(np.tile(reach, (len(self.classes) - 1, 1)))
 
     def predict(self, data: Any, type: ClassPrediction | None = None) -> Any:
@@ -145,7 +145,7 @@ class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
         estimates, limits = self.coef, self.privacy_sd_limit
         found = estimates.T.stack().rename("estimate").reset_index()
         found.columns = pd.Index(["class", "term", "estimate"])
-        if not isinstance(self.calibration.target, NonPrivate):
+        if self.calibration.target.is_private:
             found["privacy_sd_limit"] = limits.T.to_numpy().ravel()
         return found
 
@@ -161,9 +161,6 @@ class MultinomialFit(Augments, ModelMatrix, NoisyRecord):
     def privacy_sd(self) -> pd.DataFrame:
         """The same as `privacy_sd_limit`, as for every fit without standard errors."""
         return self.privacy_sd_limit
-
-    def _user_map(self) -> FloatArray:
-        return self.spec.user_rows()
 
     def _table(self, values: FloatArray) -> pd.DataFrame:
         classes = pd.Index(self.classes[1:], name=self.spec.response.expression.label)

@@ -113,10 +113,10 @@ def read_threshold(threshold: Any, loss: Loss) -> Threshold:
     fixed = scale_of(loss).fixed
     if isinstance(threshold, str) and threshold in ("fixed", *_RULES):
         return fixed if threshold == "fixed" else cast("ThresholdRule", threshold)
-    return _number(threshold, loss, f", 'fixed' ({fixed:g}), 'youden' or 'topleft'")
+    return read_number(threshold, loss, f", 'fixed' ({fixed:g}), 'youden' or 'topleft'")
 
 
-def _number(threshold: Any, loss: Loss, others: str = "") -> float:
+def read_number(threshold: Any, loss: Loss, others: str = "") -> float:
     """Read a threshold that is a number; raises `ArgumentError`."""
     scale = scale_of(loss)
     limits = {"at_least": scale.lowest, "at_most": scale.highest}
@@ -137,7 +137,7 @@ def cut(fit: ModelRecord, threshold: Any) -> float:
     is_rule = isinstance(threshold, str) and threshold in _RULES
     if threshold is not None and not (is_rule and fit.has_roc):
         hint = ", or a rule where the fit bought a ROC curve" if is_rule else ""
-        return _number(threshold, fit.loss, hint)
+        return read_number(threshold, fit.loss, hint)
     rule = cast("Threshold", fit.threshold if threshold is None else threshold)
     if not isinstance(rule, str):
         return rule
@@ -237,16 +237,16 @@ def _link(fit: ModelRecord, data: Any) -> tuple[FloatArray, BoolArray, pd.Index[
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
         if not fit.spec.has_names:
             matrix = design.as_matrix(fit.spec, data)
-            link, known = _of_matrix(fit, matrix, np.ones(matrix.shape[0]))
-            return link, known, pd.RangeIndex(len(link))
+            link, known = fit.kind.link_of_matrix(fit, matrix, np.ones(matrix.shape[0]))
+            return np.where(known, link, np.nan), known, pd.RangeIndex(len(link))
         batch = as_batch(data)
         if fit.spec.projection is None and design.worth_sparse(fit.spec):
             names = fit.spec.formula.covariates
             covariates, usable, values = design.read_sparse_covariates(fit.spec, batch, names)
             offset, defined = design.read_offset(fit.spec.offsets, values, len(batch))
             labels = (usable & defined).astype(np.float64)
-            link, known = _of_matrix(fit, covariates, labels)
-            return link + offset, known, batch.index
+            link, known = fit.kind.link_of_matrix(fit, covariates, labels)
+            return np.where(known, link + offset, np.nan), known, batch.index
         coef = fit.release.coef
 
         def of_rows(rows: FloatArray, offset: FloatArray) -> tuple[FloatArray]:
@@ -284,12 +284,6 @@ def link_of_bounded_rows(
     """Linear predictors of sparse rows, whose length is bounded as in the fit; the usable rows."""
     rows = SparseRows(matrix, labels, **fit.spec.limits)
     return np.asarray(rows.x @ fit.release.coef) * np.abs(rows.y), rows.y != 0
-
-
-def _of_matrix(fit: ModelRecord, matrix: Any, labels: FloatArray) -> tuple[FloatArray, BoolArray]:
-    """Linear predictors of sparse rows, NaN for rows with the label 0; and the usable rows."""
-    link, known = fit.kind.link_of_matrix(fit, matrix, labels)
-    return np.where(known, link, np.nan), known
 
 
 def design_rows(fit: ModelRecord, batch: Batch) -> tuple[FloatArray, BoolArray, FloatArray]:

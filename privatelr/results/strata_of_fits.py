@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from privatelr.page_model import Piece
     from privatelr.results.answers.private_roc import PrivateRoc
     from privatelr.results.pages.card import CardFormat
-    from privatelr.results.pages.comparison import Comparison, Statistic
+    from privatelr.results.pages.comparison import Comparison
     from privatelr.results.predict import PredictionType
 
 
@@ -148,6 +148,7 @@ class Strata(Augments, Mapping[Any, Fit]):
         return next(iter(self.fits.values()))
 
     guarantee = _of_first("guarantee")
+    nobs = _of_first("nobs")
     entry = _of_first("entry")
     loss = _of_first("loss")
     calibration = _of_first("calibration")
@@ -156,16 +157,10 @@ class Strata(Augments, Mapping[Any, Fit]):
     has_roc = _of_first("has_roc")
     has_diagnostics = _of_first("has_diagnostics")
 
-    @property
-    def nobs(self) -> int:
-        """Number of records of all strata; those of one stratum are not counted."""
-        return self.first.nobs
-
     coef = _side_by_side("coef")
     params = _side_by_side("params")
     odds_ratios = _side_by_side("odds_ratios")
     bse = _side_by_side("bse")
-    zvalues = _side_by_side("zvalues")
     tvalues = _side_by_side("tvalues")
     pvalues = _side_by_side("pvalues")
     privacy_sd = _side_by_side("privacy_sd")
@@ -176,6 +171,7 @@ class Strata(Augments, Mapping[Any, Fit]):
     conf_int = _each("conf_int", _below)
     confint = _each("confint", _below)
     contrasts = _each("contrasts", _below)
+    t_test = Fit.t_test  # it takes the contrasts of whatever has them
     vcov = _each("vcov", _below)
     cov_params = _each("cov_params", _below)
     anova = _each("anova", _below)
@@ -192,14 +188,6 @@ class Strata(Augments, Mapping[Any, Fit]):
             If the fits bought none.
         """
         return {level: fit.roc for level, fit in self.fits.items()}
-
-    def t_test(
-        self, hypotheses: Any, *, alpha: float | None = None, **options: Any
-    ) -> pd.DataFrame:
-        """The same as `contrasts`, by statsmodels' name, with ``alpha`` instead of a level."""
-        if alpha is not None:
-            options["level"] = views.question.level_of(alpha)
-        return self.contrasts(hypotheses, **options)
 
     @property
     def formula(self) -> str:
@@ -248,21 +236,12 @@ class Strata(Augments, Mapping[Any, Fit]):
         fits = named_fits.labelled(self)
         return views.term_plot.plot_term(fits, term, at=at, level=level, ax=ax)
 
-    def summary(
-        self,
-        statistic: Statistic = "std_error",
-        *,
-        level: float = 0.95,
-        exponentiate: bool = False,
-        digits: int | None = None,
-    ) -> Comparison:
+    def summary(self) -> Comparison:
         """The table that `print` shows: a column for each stratum, and the price of all together.
 
-        See `compare` for the options, such as ``statistic="conf_int"``. The page of one stratum is
-        ``fits["female"].summary()``.
+        `privatelr.compare` takes the strata, too, and shows intervals or odds ratios.
         """
-        shown: Any = {"exponentiate": exponentiate, "digits": digits}
-        return views.comparison.compare(self, statistic=statistic, level=level, **shown)
+        return views.comparison.compare(self)
 
     def card(self, format: CardFormat = "markdown") -> str:
         """The privacy card of all fits: what is promised of them together, and each one's card."""

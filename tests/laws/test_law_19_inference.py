@@ -28,7 +28,7 @@ NEIGHBOURS = [{"age": 89.0}, {"y": 1.0, "dose": 5.0}, {"age": np.nan}, {"smoker"
 def everything(fit):
     """All that a user can ask about errors, as text."""
     asked = [
-        *(fit.zvalues, fit.privacy_sd, fit.confint(0.9), fit.vcov(), fit.glance()),
+        *(fit.tvalues, fit.privacy_sd, fit.confint(0.9), fit.vcov(), fit.glance()),
         *(fit.conf_int(mode=mode) for mode in ("posterior", "plug-in")),
         *(fit.conf_int(target="penalised", **way) for way in PENALISED_ALONE),
         fit.conf_int(simultaneous=True),

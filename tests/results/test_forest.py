@@ -86,8 +86,7 @@ def test_several_fits_side_by_side(axes):
     assert len({bar[2] for bar in bars(axes)}) == 9
     # a fit without a coefficient leaves its row empty
     assert np.isnan([bar[0] for bar in bars(axes)]).sum() == 6
-    told = {text for fits in ((FIT, OUTPUT), (FIT, SMALL)) for text in labels(plot(*fits, ax=axes))}
-    assert {"1: epsilon = 2 (pure)", "2: epsilon = 2 (pure)", "epsilon = 2 (pure)"} <= told
+    assert {"(1)", "(2)"} <= {*labels(plot(FIT, OUTPUT, ax=axes))}
     assert len(labels(plot([FIT, OUTPUT], ax=axes))) == 5
 
 

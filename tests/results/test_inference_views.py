@@ -128,11 +128,10 @@ def test_marginal_effects_of_statsmodels():
 @EVERY_FIT
 def test_layouts(name):
     fit = bought(name)
-    for series in (fit.bse, fit.zvalues, fit.tvalues, fit.pvalues, fit.privacy_sd):
+    for series in (fit.bse, fit.tvalues, fit.pvalues, fit.privacy_sd):
         assert list(series.index) == NAMES
-    assert [s.name for s in (fit.bse, fit.zvalues, fit.tvalues, fit.pvalues)] == [
+    assert [s.name for s in (fit.bse, fit.tvalues, fit.pvalues)] == [
         "bse",
-        "zvalues",
         "tvalues",
         "pvalues",
     ]
@@ -149,10 +148,10 @@ def test_layouts(name):
     estimates = fit.tidy().set_index("term")["estimate"]
     assert (wide.iloc[:, 0] < estimates).all()
     if name in SVMS:
-        assert fit.zvalues.isna().all()
+        assert fit.tvalues.isna().all()
         assert fit.pvalues.isna().all()
     else:
-        np.testing.assert_allclose(fit.zvalues, estimates / fit.bse)
+        np.testing.assert_allclose(fit.tvalues, estimates / fit.bse)
     assert np.array_equal(estimates, fit.coef) == (fit.glance().loc[0, "target"] == "penalised")
     covariance = fit.vcov()
     assert list(covariance.index) == list(covariance.columns) == NAMES
@@ -329,7 +328,7 @@ def test_choices():
     "ask",
     [
         lambda fit: fit.bse,
-        lambda fit: fit.zvalues,
+        lambda fit: fit.tvalues,
         lambda fit: fit.pvalues,
         lambda fit: fit.conf_int(),
         lambda fit: fit.confint(),
@@ -390,10 +389,6 @@ KNOWN = Vocabulary(tuple(COLUMNS))
 def test_chains_are_several_equations():
     found = read_hypotheses("age = dose = 1", KNOWN)
     assert found.labels == ("age = dose", "dose = 1")
-    assert read_hypotheses({"gap": "age - dose", "row": np.eye(9)[1]}, KNOWN).labels == (
-        "gap",
-        "row",
-    )
 
 
 @pytest.mark.parametrize(
@@ -409,12 +404,9 @@ def test_chains_are_several_equations():
         ("3 = 3", "'3 = 3' is about no coefficient"),
         ("age - age", "'age - age' is about no coefficient"),
         (np.eye(3), "a matrix of shape (3, 3) takes 9 columns, one for each of (Intercept), age"),
-        ((np.eye(9)[:2], [1.0, 2.0, 3.0]), "take one number for each of the 2 rows"),
         ([[np.nan] * 9], "the matrix takes finite numbers"),
-        (([[1.0], [2.0, 3.0]], 0), "the matrix takes finite numbers"),
-        ({1: 2}, "the key 1 takes a text"),
-        ({"gap": "age, dose"}, "'gap' takes one equation"),
-        ({"gap": [1.0, 2.0]}, "'gap' takes 9 finite numbers"),
+        ([[1.0], [2.0, 3.0]], "the matrix takes finite numbers"),
+        ({"age": 0}, "hypotheses takes equations such as 'age = 0, dose = 0'"),
     ],
     ids=str,
 )
@@ -457,7 +449,7 @@ def test_contrasts(name):
 def test_wald_test(name):
     fit, named = bought(name), BY_NAME.get(name, {})
     one, row = fit.wald_test("age = 0", **named), fit.tidy(**named).set_index("term").loc["age"]
-    assert one.p_value == one.pvalue == pytest.approx(row["p_value"])
+    assert one.p_value == pytest.approx(row["p_value"])
     if np.isfinite(row["statistic"]):
         assert one.statistic == pytest.approx(row["statistic"] ** 2, rel=1e-6)
     two = fit.wald_test("age = 0, dose = 0", **named)
@@ -647,14 +639,7 @@ def test_effects_that_are_refused(ask, error, words):
     assert words in str(refusal.value)
 
 
-def test_rows_of_intervals_are_chosen_by_the_names_of_r_and_statsmodels():
+def test_contrasts_have_the_name_of_statsmodels():
     fit = bought("pure")
-    whole = fit.confint()
-    names = list(whole.index)
-    pd.testing.assert_frame_equal(fit.confint(parm=names[1]), whole.iloc[[1]])
-    pd.testing.assert_frame_equal(fit.confint(parm=[names[2], 0]), whole.iloc[[2, 0]])
-    pd.testing.assert_frame_equal(fit.conf_int(cols=[1]), fit.conf_int().iloc[[1]])
-    with pytest.raises(ArgumentError, match="parm: 'nobody' is no coefficient; parm takes names"):
-        fit.confint(parm="nobody")
-    wide = fit.t_test(f"`{names[1]}`", alpha=0.01)
-    pd.testing.assert_frame_equal(wide, fit.contrasts(f"`{names[1]}`", level=0.99))
+    wide = fit.t_test("age", alpha=0.01)
+    pd.testing.assert_frame_equal(wide, fit.contrasts("age", level=0.99))

@@ -55,7 +55,7 @@ VIEWS = [
         "release.coef",
     ),
     *("tidy()", "tidy(conf_int=True)", "tidy(exponentiate=True)", "odds_ratios", "privacy_sd"),
-    *("conf_int()", "confint(simultaneous=True, parm='age')", "confint(mode='plug-in')", "bse"),
+    *("conf_int()", "confint(simultaneous=True)", "confint(mode='plug-in')", "bse"),
     *(
         "contrasts('age - 2 * dose')",
         "contrasts('dose + smoker[T.yes]')",

@@ -296,7 +296,7 @@ def _called(fits: Mapping[str, Any]) -> dict[str, Any]:
 
 def _read_candidates(fits: Mapping[str, Any]) -> dict[str, ModelRecord]:
     """Read two fits or more, of one response and about the same neighbours."""
-    named: dict[str, ModelRecord] = named_fits("choose", ModelRecord, _TAKES, fits, (), list)
+    named: dict[str, ModelRecord] = named_fits("choose", ModelRecord, _TAKES, fits)
     if any(fit.spec.response.kind == "classes" for fit in named.values()):
         raise ArgumentError("choose: it takes fits of two classes, and one has more.")
     first, *others = named
@@ -345,12 +345,12 @@ def _release(
     """Pay for a choice, and only then score the records and choose."""
     first = next(iter(opened.values()))
     price = read_price(eps, 0.0, ledger, seed, "choose", first)
-    calibration = calibrate_choice(first.n, len(fits), score, require_pure(price.target, "choose"))
+    calibration = calibrate_choice(first.n, len(fits), score, require_pure(price.target))
     entry = price.pay(calibration.events, f"choice among {listed(fits)}")
     scores = scores_of(opened, score)
     place = choose_candidate(scores, calibration, price.randomness)
-    candidates = tuple(fits), tuple(fits.values())
-    return ChosenFit(place, *candidates, calibration, price.guarantee, entry)
+    labels, candidates = tuple(fits), tuple(fits.values())
+    return ChosenFit(place, labels, candidates, calibration, price.guarantee, entry)
 
 
 def scores_of(opened: Mapping[str, Evaluation], score: ScoreName) -> FloatArray:
@@ -363,11 +363,11 @@ def scores_of(opened: Mapping[str, Evaluation], score: ScoreName) -> FloatArray:
     for evaluation, (link, label) in zip(opened.values(), scored(opened), strict=True):
         outcomes = label if outcomes is None else outcomes
         compared = score, outcomes, _predictions(evaluation.fit, score, link)
-        if evaluation.persons:
+        if evaluation.person is None:
+            found.append(total_score(*compared))
+        else:
             shares = evaluation.outcomes.shares
             found.append(total_score_of_persons(*compared, shares, evaluation.n))
-        else:
-            found.append(total_score(*compared))
     return np.array(found)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from privatelr.errors import ArgumentError, show
@@ -18,16 +19,11 @@ def _is_strata(fits: Any) -> bool:
 
 
 def named_fits(
-    function: str,
-    kind: type[Any],
-    takes: str,
-    fit: Any,
-    others: Sequence[Any],
-    labels: Callable[[Sequence[Any]], Sequence[str]],
-    *,
-    strata: bool = False,
+    function: str, kind: type[Any], takes: str, fits: Any, *, strata: bool = False
 ) -> dict[str, Any]:
-    """Read the fits of a view of several fits: one or more, one list, or one mapping from labels.
+    """Read the fits of a view of several fits: one, a list, or a mapping from labels.
+
+    Fits without labels are numbered.
 
     Parameters
     ----------
@@ -35,8 +31,6 @@ def named_fits(
         For errors: the name of the function, and what it takes.
     kind : type
         The fits have to be of this type.
-    labels : callable
-        Makes the labels of fits that were given without any.
     strata : bool
         Whether strata are taken, each as a fit.
 
@@ -45,25 +39,24 @@ def named_fits(
     ArgumentError
         If there is no fit, something else than a fit, or a label twice.
     """
-    if strata and _is_strata(fit) and not others:
-        fit = labelled(fit)
-    if isinstance(fit, Mapping) and not others:
-        named, given = [str(label) for label in fit], [*fit.values()]
-    else:
-        given = [*fit] if isinstance(fit, Sequence) and not others else [fit, *others]
-        named = [*labels(given)]
-    fits = list[tuple[str, Any]]()
-    for label, one in zip(named, given, strict=True):
-        spread = strata and _is_strata(one)
-        parts = {f"{label}: {own}": part for own, part in labelled(one).items()} if spread else {}
-        fits += parts.items() if spread else [(label, one)]
-    for _, one in fits:
+    if strata and _is_strata(fits):
+        fits = labelled(fits)
+    if not isinstance(fits, Mapping):
+        each = fits if isinstance(fits, Sequence) else [fits]
+        fits = {f"({place})": one for place, one in enumerate(each, 1)}
+    named = list[tuple[str, Any]]()
+    for label, one in fits.items():
+        if strata and _is_strata(one):
+            named += [(f"{label}: {own}", part) for own, part in labelled(one).items()]
+        else:
+            named.append((str(label), one))
+    for _, one in named:
         if not isinstance(one, kind):
             raise ArgumentError(f"{function}: {show(one)} is no fit; it takes {takes}.")
-    named = [label for label, _ in fits]
     if not named:
         raise ArgumentError(f"{function}: there is no fit; it takes {takes}.")
-    twice = next((label for label in named if named.count(label) > 1), None)
-    if twice is not None:
-        raise ArgumentError(f"{function}: {show(twice)} is the label of two fits.")
-    return dict(fits)
+    times = Counter(label for label, _ in named)
+    label, most = times.most_common(1)[0]
+    if most > 1:
+        raise ArgumentError(f"{function}: {show(label)} is the label of two fits.")
+    return dict(named)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -10,7 +10,7 @@ import pandas as pd
 from scipy import special
 
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import ArgumentError, GuaranteeError, require_number, require_whole
+from privatelr.errors import ArgumentError, GuaranteeError, require_whole
 from privatelr.inference import released_roc as roc
 from privatelr.mechanisms.stages.histogram import (
     HistogramRelease,
@@ -30,7 +30,7 @@ from privatelr.results.answers.scored_records import (
     score_scale,
 )
 from privatelr.results.fit_record import ModelRecord
-from privatelr.results.predict import scale_of, score
+from privatelr.results.predict import read_number, scale_of, score
 from privatelr.types import FloatArray
 
 if TYPE_CHECKING:
@@ -116,9 +116,7 @@ class PrivateRoc(PaidAnswer):
     @property
     def curve(self) -> pd.DataFrame:
         """The ROC curve, with the columns threshold, false_positive and true_positive."""
-        found = self._curve()
-        names = ("threshold", "false_positive", "true_positive")
-        return pd.DataFrame({name: getattr(found, name) for name in names})
+        return pd.DataFrame(asdict(self._curve()))
 
     @property
     def auc(self) -> float:
@@ -173,15 +171,12 @@ class PrivateRoc(PaidAnswer):
             negative_predictive_value, and the standard error of each, of sampling and noise
             together, under the same name with ``_se``. NaN where nothing is above or below.
         """
-        scale = scale_of(self.loss)
-        limits = {"at_least": scale.lowest, "at_most": scale.highest}
         given = np.atleast_1d(np.asarray(threshold, dtype=object)).tolist()
-        takes = f"{scale.takes}, 'youden' or 'topleft'"
         cuts = np.array(
             [
                 self.threshold(cast("ThresholdRule", t))
                 if isinstance(t, str) and t in ("youden", "topleft")
-                else require_number(ArgumentError, "threshold", t, takes, **limits)
+                else read_number(t, self.loss, ", 'youden' or 'topleft'")
                 for t in given
             ]
         )

@@ -8,13 +8,14 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
 
 from privatelr import design
 from privatelr.errors import ArgumentError, GuaranteeError, PrivacyWarning, show
+from privatelr.formula import Person
 from privatelr.inference import Guesses
 from privatelr.inference.guessed_columns import guessed_columns
 from privatelr.mechanisms import (
@@ -36,18 +37,19 @@ from privatelr.privacy import (
     ZCDP,
     Event,
     Guarantee,
-    Neighbours,
     NonPrivate,
     Promise,
     PureDP,
+    neighbours_about,
     pure_within,
     unless_seeded,
 )
-from privatelr.privacy.accounting import Account, Entry, charged_if_unread
+from privatelr.privacy.accounting import Account, Entry, charge, charged_if_unread
 from privatelr.privacy.noise import Randomness, SeededRandomness, SystemRandomness
 from privatelr.results import predict
 from privatelr.results.fit_record import ModelRecord
 from privatelr.sources import (
+    Batch,
     as_batch,
     is_dask,
     is_stream,
@@ -75,18 +77,20 @@ class Evaluation:
         The table of records, and the batch that has their response; or twice the same partitions.
     length : int or None
         The number of records in memory, or of persons; None for those of parts.
-    persons : bool
-        Whether all records of a person count as one together.
     has_unnamed_persons : bool
-        Whether their values have no name of a column.
+        Whether the values that tell persons apart have no name of a column.
     """
 
     fit: ModelRecord
     data: Any
     outcomes: Any
     length: int | None
-    persons: bool = False
     has_unnamed_persons: bool = False
+
+    @property
+    def person(self) -> Person | None:
+        """Who the records are of, if all records of a person count as one together."""
+        return cast("Person | None", self.fit.spec.formula.person)
 
     @property
     def n(self) -> int:
@@ -98,48 +102,32 @@ class Evaluation:
 
         Partitions send counts alone. If these are no longer of n records, the release fails.
         """
-        given = self.fit, edges, self.n if self.persons else None
-        if not self.is_in_parts:
-            return self._filled(_counts(*given, self.data, self.outcomes))
-        formula = self.fit.spec.formula
-        read = tuple(dict.fromkeys((*formula.scored, *formula.selecting)))
-        found = self.data.over(read, partial(_counts, *given))
-        return self._filled(np.asarray(np.sum(found, axis=0)))
-
-    def _filled(self, counts: FloatArray) -> FloatArray:
-        return filled_up(counts, self.n) if self.persons else counts
+        if self.is_in_parts:
+            formula = self.fit.spec.formula
+            read = tuple(dict.fromkeys((*formula.scored, *formula.selecting)))
+            found = self.data.over(read, partial(_counts_of_part, self.fit, edges))
+            return np.asarray(np.sum(found, axis=0))
+        size = len(edges) + 1
+        with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
+            cells = cells_of(*self.scores(), edges)
+            if self.person is None:
+                return counts_in(cells, size)
+            counts = counts_of_shares(cells, self.outcomes.shares, size, self.n)
+        return filled_up(counts, self.n)
 
     @property
     def is_in_parts(self) -> bool:
         """Whether the records are in partitions or in a stream, of which counts alone come here."""
         return self.length is None
 
-    @property
-    def neighbours(self) -> Neighbours:
-        """What neighbouring data differ in."""
-        return REPLACE_PERSON if self.persons else REPLACE_ONE
-
-    @property
-    def column_of_persons(self) -> str | None:
-        """The column that tells persons apart, if neighbours differ in one."""
-        person = self.fit.spec.formula.person
-        return None if person is None else person.column
-
     def scores(self) -> tuple[FloatArray, FloatArray]:
         """Return linear predictors and labels ``(n,)`` of records that are in memory; private."""
         return scores_of_table(self.fit, self.data, self.outcomes)
 
 
-def _counts(
-    fit: ModelRecord, edges: FloatArray, persons: int | None, data: Any, outcomes: Any = None
-) -> FloatArray:
-    outcomes = data if outcomes is None else outcomes
-    link, label = scores_of_table(fit, data, outcomes)
+def _counts_of_part(fit: ModelRecord, edges: FloatArray, part: Batch) -> FloatArray:
     with np.errstate(all="ignore"):  # a warning about an underflow would reveal data
-        cells = cells_of(link, label, edges)
-        if persons is None:
-            return counts_in(cells, len(edges) + 1)
-        return counts_of_shares(cells, outcomes.shares, len(edges) + 1, persons)
+        return counts_in(cells_of(*scores_of_table(fit, part, part), edges), len(edges) + 1)
 
 
 def scores_of_table(fit: ModelRecord, data: Any, outcomes: Any) -> tuple[FloatArray, FloatArray]:
@@ -217,7 +205,7 @@ def open_data(fit: ModelRecord, data: Any, response: Any, person: Any = None) ->
     if rows == 0:
         raise ArgumentError("data is empty: a private answer takes at least one record.")
     is_unnamed = person is not None and name_of_values(person) is None
-    return Evaluation(fit, data, outcomes, rows, about is not None, is_unnamed)
+    return Evaluation(fit, data, outcomes, rows, is_unnamed)
 
 
 def _beside(fit: ModelRecord, response: Any, n: int, person: Any = None) -> Any:
@@ -287,9 +275,7 @@ class Price:
 
     def pay(self, events: tuple[Event, ...], label: str) -> Entry | None:
         """Charge the ledgers, if there are any; they refuse what they cannot cover."""
-        if self.account is None:
-            return None
-        return self.account.charge(self.guarantee, events, label, person=self.person)
+        return charge(self.account, self.guarantee, events, label, self.person)
 
 
 def read_price(
@@ -301,8 +287,8 @@ def read_price(
     ------
     ArgumentError, GuaranteeError
     """
-    none = "no noise, which is refused here"
-    target = read_target(eps, delta, plain=none, neighbours=opened.neighbours)
+    none, about = "no noise, which is refused here", opened.person
+    target = read_target(eps, delta, plain=none, neighbours=neighbours_about(about))
     if isinstance(target, NonPrivate):
         raise GuaranteeError(
             f"eps={eps!r}: {what} takes a price above 0; fit.diagnostics has exact numbers of the "
@@ -312,7 +298,8 @@ def read_price(
     if opened.has_unnamed_persons:
         require_no_account(account)
     randomness = SystemRandomness() if replayed is None else SeededRandomness(replayed)
-    price = Price(target, account, randomness, opened.column_of_persons)
+    column = None if about is None else about.column
+    price = Price(target, account, randomness, column)
     with charged_if_unread(account, price.guarantee, is_read=opened.is_in_parts):
         n = opened.n
     require_below_one_record(target, n)
@@ -324,7 +311,7 @@ def require_payable(eps: Any, data: Any, ledger: Any, seed: Any) -> None:
     """Refuse what is wrong for a choice whatever its fits are, before calls that pay make them."""
     about = getattr(eps, "neighbours", REPLACE_ONE)
     target = read_target(eps, 0.0, plain=None, neighbours=about)
-    paid = require_pure(target, "choose")
+    paid = require_pure(target)
     if about is REPLACE_ONE and not sparse.issparse(data) and not len(as_batch(data)):
         raise ArgumentError("data is empty: a private answer takes at least one record.")
     with warnings.catch_warnings():
@@ -334,15 +321,15 @@ def require_payable(eps: Any, data: Any, ledger: Any, seed: Any) -> None:
         account.require_room(unless_seeded(target, seed is not None), (paid,))
 
 
-def require_pure(target: Guarantee, what: str) -> PureDP:
-    """Return the pure epsilon of an answer whose mechanism has a pure guarantee.
+def require_pure(target: Guarantee) -> PureDP:
+    """Return the pure epsilon of a choice, whose mechanism has a pure guarantee.
 
     Under a rho it is the largest one that implies it.
 
     Raises
     ------
     GuaranteeError
-        If the price has a delta, which such a mechanism cannot use.
+        If the price has a delta, which the mechanism cannot use.
     """
     match target:
         case PureDP():
@@ -350,7 +337,7 @@ def require_pure(target: Guarantee, what: str) -> PureDP:
         case ZCDP(rho=rho):
             return PureDP(pure_within(rho), target.neighbours)
     raise GuaranteeError(
-        f"{target}: {what} has no use for a delta; it takes a pure epsilon, such as eps=1, "
+        f"{target}: choose has no use for a delta; it takes a pure epsilon, such as eps=1, "
         "or ZCDP(rho)."
     )
 

@@ -13,7 +13,7 @@ from privatelr import page_model
 from privatelr.design import Variable
 from privatelr.errors import ArgumentError, ReleaseFileError, require_choice
 from privatelr.mechanisms import STAGES, in_order
-from privatelr.page_model import Bullets, Code, Heading, Listing, Piece
+from privatelr.page_model import Bullets, Code, Heading, Listing, Piece, in_words
 from privatelr.privacy import (
     REPLACE_PERSON,
     ZCDP,
@@ -127,7 +127,6 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
         ]
     exact = "Exact diagnostics" if fit.has_roc else "Diagnostics"
     seen = ["the estimates", *fit.kind.seen(fit)]
-    shown = " and ".join([", ".join(seen[:-1]), seen[-1]] if seen[1:] else seen)
     hidden = "the estimates and the ROC curve" if fit.has_roc else "the estimates"
     odds, groups = meaning(guarantee)
     whom, others = f"everyone who has one of the {fit.nobs} records", f"{fit.nobs - 1} records"
@@ -167,7 +166,7 @@ def _promise(fit: ModelRecord, document: dict[str, Any]) -> list[Piece]:
     return [
         f"To {whom}: {guarantee}. Neighbouring data sets {guarantee.neighbours.value}.",
         f"Suppose someone knows the other {others} and everything on this card but "
-        f"{hidden}, and can compute without limit. Then they see {shown}. {odds}",
+        f"{hidden}, and can compute without limit. Then they see {in_words(seen)}. {odds}",
         Heading("What is not promised"),
         Bullets([*sentences.unseen_records(fit), *limits]),
     ]

@@ -12,7 +12,6 @@ import pandas as pd
 from privatelr.inference import Inference
 from privatelr.page_model import Table
 from privatelr.plot_style import PARTS
-from privatelr.privacy import NonPrivate
 from privatelr.results import odds_ratios
 from privatelr.results.fit_record import FitRecord, ModelRecord
 from privatelr.types import FloatArray
@@ -72,7 +71,7 @@ def estimates_table(fit: ModelRecord) -> Table:
 
 def noise_columns(fit: FitRecord, shown: list[int]) -> tuple[dict[str, list[str]], FloatArray]:
     """A forecast of the noise and an upper bound on it; none without a guarantee."""
-    if isinstance(fit.guarantee, NonPrivate):
+    if not fit.guarantee.is_private:
         return {}, np.zeros(len(shown))
     expected, sd = fit.kind.noise(fit, shown)
     if fit.calibration.placement == "output":
@@ -142,11 +141,9 @@ def parts_of(found: Inference) -> dict[str, FloatArray]:
     Where the noise in the matrices is not counted, nothing is said of what is not known.
     """
     parts = {"sampling sd": found.sampling_sd, "privacy sd": found.privacy_sd}
-    return (
-        parts
-        if found.mode == "plug-in"
-        else parts | {"unknown sd": found.if_normal(found.unknown_sd)}
-    )
+    if found.mode != "plug-in":
+        parts["unknown sd"] = found.if_normal(found.unknown_sd)
+    return parts
 
 
 # -- numbers -----------------------------------------------------------------------------------

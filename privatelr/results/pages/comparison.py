@@ -23,7 +23,7 @@ from privatelr.errors import (
 )
 from privatelr.inference import Inference, Question
 from privatelr.numerics import describe
-from privatelr.page_model import Piece, Table, shorten
+from privatelr.page_model import Piece, Table, in_words, shorten
 from privatelr.privacy import (
     REPLACE_PERSON,
     ZCDP,
@@ -175,9 +175,8 @@ def compare(
     epsilon = 1.5 (pure)
     """
     takes = "fits of this package, a list of them, or a mapping from labels to fits"
-    named: dict[str, Any] = named_fits(
-        "compare", ModelRecord, takes, fits, others, _numbered, strata=True
-    )
+    several = [fits, *others] if others else fits
+    named = named_fits("compare", ModelRecord, takes, several, strata=True)
     require_choice(ArgumentError, "statistic", statistic, ("std_error", "conf_int"))
     as_odds = False
     for fit in named.values():
@@ -189,17 +188,14 @@ def compare(
     }
     far = [label for label, one in found.items() if lacks_errors(one)]
     below: Statistic = "conf_int" if far else statistic
-    names = shared_names(list(named.values()))
-    columns = {
-        label: numbers_of(fit, own, found.get(label))
-        for (label, fit), own in zip(named.items(), names, strict=True)
-    }
-    pages = {
-        own[row]: None
-        for fit, own in zip(named.values(), names, strict=True)
+    columns = {label: numbers_of(fit, found.get(label)) for label, fit in named.items()}
+    pages = dict.fromkeys(
+        columns[label].index[row]
+        for label, fit in named.items()
         for row in fit.kind.rows(fit, fit.kind.estimates(fit))
-    }
-    shown, every = pd.Index(pages, name="term"), {name for own in names for name in own}
+    )
+    every = {name for column in columns.values() for name in column.index}
+    shown = pd.Index(pages, name="term")
     frame = as_frame(columns, shown, as_odds=as_odds)
     columns = {label: column.reindex(shown) for label, column in columns.items()}
     spans = np.fmax.reduce([column["span"].to_numpy() for column in columns.values()])
@@ -215,10 +211,6 @@ def compare(
     ]
     terms = term_table(columns, divisors, below, places, as_odds=as_odds)
     return Comparison(terms, fact_table(named, found), tuple(notes), whole, frame)
-
-
-def _numbered(fits: Sequence[Any]) -> list[str]:
-    return [f"({index})" for index in range(1, len(fits) + 1)]
 
 
 def _read_digits(digits: Any) -> int | None:
@@ -369,23 +361,9 @@ def _notes_on_sum(fits: Mapping[str, ModelRecord], whole: Guarantee) -> Iterator
 # -- numbers -------------------------------------------------------------------------------------
 
 
-def shared_names(fits: Sequence[ModelRecord]) -> list[list[str]]:
-    """Names of the coefficients of each fit; ``b:a`` gets the name of an ``a:b`` before it."""
-    first, named = dict[tuple[str, ...], str](), list[list[str]]()
-    for fit in fits:
-        names = [str(name) for name in fit.kind.names(fit)]
-        known = {
-            name: first.setdefault(tuple(sorted(name.split(":"))), name)
-            for name in names
-            if ":" in name
-        }
-        shared = [known.get(name, name) for name in names]
-        named.append(shared if len({*shared}) == len(names) else names)
-    return named
-
-
-def numbers_of(fit: ModelRecord, names: Sequence[str], found: Inference | None) -> pd.DataFrame:
-    """The numbers of all terms of a fit under these names; those that it does not have are NaN."""
+def numbers_of(fit: ModelRecord, found: Inference | None) -> pd.DataFrame:
+    """The numbers of all terms of a fit; those that it does not have are NaN."""
+    names = [str(name) for name in fit.kind.names(fit)]
     numbers: dict[str, Any] = dict.fromkeys((*_NUMBERS, *_PARTS), np.nan)
     if found is not None:
         ends = {"conf_low": found.lower, "conf_high": found.upper}
@@ -395,7 +373,7 @@ def numbers_of(fit: ModelRecord, names: Sequence[str], found: Inference | None) 
         numbers["estimate"] = fit.kind.estimates(fit)
         if fit.guarantee.is_private:
             numbers |= dict(zip(_NOISE, fit.kind.noise(fit, list(range(len(names)))), strict=True))
-    return pd.DataFrame(numbers | {"span": odds_ratios.spans_of(fit)}, index=list(names))
+    return pd.DataFrame(numbers | {"span": odds_ratios.spans_of(fit)}, index=names)
 
 
 def as_frame(
@@ -599,12 +577,6 @@ def text_blocks(terms: Table, facts: Table) -> Iterator[Table]:
 
 def _cut(cell: str) -> str:
     return shorten(" ".join(cell.split()), _LONGEST_CELL)
-
-
-def in_words(labels: Sequence[str]) -> str:
-    """Labels of fits in a sentence, such as ``a, b and c``."""
-    *first, last = labels
-    return f"{', '.join(first)} and {last}" if first else last
 
 
 def by_value(named: Mapping[str, str], between: str = ", ") -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -143,8 +143,8 @@ def plot_coefficients(
     >>> axes.figure.savefig("coefficients.svg")  # doctest: +SKIP
     """
     takes = "fits of dplr or dpsvm, a list of them, or a mapping from labels to fits"
-    given = takes, fit, others, _by_guarantee
-    fits = named_fits("plot_coefficients", FitRecord, *given, strata=True)
+    several = [fit, *others] if others else fit
+    fits = named_fits("plot_coefficients", FitRecord, takes, several, strata=True)
     if scale is not None:
         require_choice(ArgumentError, "scale", scale, SCALES)
     if exponentiate:
@@ -176,14 +176,6 @@ def plot_coefficients(
     if exponentiate:
         _show_ratios(axes)
     return axes
-
-
-def _by_guarantee(fits: Sequence[Any]) -> list[str]:
-    """Labels of fits that were given none: their guarantees, counted if they are not different."""
-    labels = [str(getattr(one, "guarantee", "")) for one in fits]
-    if len(set(labels)) < len(labels):
-        labels = [f"{index}: {label}" for index, label in enumerate(labels, start=1)]
-    return labels
 
 
 def _drawn(fit: FitRecord, asked: Question) -> _Drawn:
@@ -241,8 +233,7 @@ def _label(axes: Axes, names: list[str], drawn: Mapping[str, _Drawn], what: str)
     axes.autoscale_view()
     axes.set_yticks(range(len(names)), list(map(literal, names)))
     axes.set_ylim(len(names) - 0.5, -0.5)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right", "left"]].set_visible(False)
     axes.tick_params(axis="y", length=0)
     found = [one.found for one in drawn.values() if one.found is not None]
     tone = series_of(axes)[0] if len(drawn) == 1 else ink_of(axes)

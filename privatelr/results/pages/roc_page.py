@@ -118,24 +118,17 @@ def plot_roc(answer: PrivateRoc, *, level: float = 0.95, ax: Any = None) -> Axes
     **Privacy.** *Covered*: the plot, which is a function of the release. *Neighbours*, *Assumed
     public*: those of the release. *Not covered*: nothing.
     """
-    level, axes = read_level(level, "level"), axes_for("plot", (5.6, 5.6), ax)
     false = np.linspace(0.0, 1.0, _POINTS)
-    counts = roc.counts_of(answer.release)
-    curve = roc.sensitivities(counts, false)
+    curve = roc.sensitivities(roc.counts_of(answer.release), false)
     parts = roc.parts_of(answer.release, lambda c: roc.sensitivities(c, false))
-    times = special.ndtri((1 + level) / 2)
-    sampling, both = times * parts.sampling, times * np.hypot(*parts)
-    for half, colour, words in (
-        (both, _NOISE, _OF_NOISE),
-        (sampling, _SAMPLING, f"{_OF_SAMPLING} ({100 * level:g}%)"),
-    ):
-        low, high = np.clip(curve - half, 0, 1), np.clip(curve + half, 0, 1)
-        axes.fill_between(false, low, high, color=colour, linewidth=0, label=words)
+    bands = _bands(curve, parts.sampling, parts.privacy, level)
+    axes = axes_for("plot", (5.6, 5.6), ax)
+    for low, high, look in bands:
+        axes.fill_between(false, low, high, linewidth=0, **look)
     words = f"AUC {answer.auc:.3f} (SE {answer.auc_std_error:.3f})"
     axes.plot(false, curve, color=ink_of(axes), linewidth=1.2, label=words)
     axes.plot([0, 1], [0, 1], color=ink_of(axes), linewidth=0.8, linestyle=":")
     _points(axes, answer)
-    axes.set_xlim(0, 1)
     axes.set_ylim(0, 1.005)
     axes.set_xlabel("false positives (1 - specificity)")
     axes.set_ylabel("true positives (sensitivity)")
@@ -174,27 +167,14 @@ def plot_calibration(
     -----
     **Privacy.** As of `plot_roc`.
     """
-    level = read_level(level, "level")
-    table, axes = answer.calibration(groups), axes_for("plot_calibration", (5.6, 5.6), ax)
-    times = special.ndtri((1 + level) / 2)
-    both = times * np.hypot(table.sampling_sd, table.privacy_sd)
+    table = answer.calibration(groups)
+    bands = _bands(table.observed, table.sampling_sd, table.privacy_sd, level)
+    axes = axes_for("plot_calibration", (5.6, 5.6), ax)
     axes.plot([0, 1], [0, 1], color=ink_of(axes), linewidth=0.8, linestyle=":")
-    for half, colour, width, words in (
-        (both, _NOISE, 3.0, _OF_NOISE),
-        (times * table.sampling_sd, _SAMPLING, 5.0, f"{_OF_SAMPLING} ({100 * level:g}%)"),
-    ):
-        low, high = np.clip(table.observed - half, 0, 1), np.clip(table.observed + half, 0, 1)
-        axes.vlines(table.predicted, low, high, color=colour, linewidth=width, label=words)
-    named = f"slope {answer.calibration_slope:.2f}\nBrier {answer.brier:.3f}"
-    dots: dict[str, Any] = {
-        "color": ground_of(axes),
-        "mec": ink_of(axes),
-        "markersize": 6,
-        "ls": "",
-        "clip_on": False,
-    }
-    axes.plot(table.predicted, table.observed, "o", label=named, zorder=3, **dots)
-    axes.set_xlim(0, 1)
+    for (low, high, look), width in zip(bands, (3.0, 5.0), strict=True):
+        axes.vlines(table.predicted, low, high, linewidth=width, **look)
+    named, look = f"slope {answer.calibration_slope:.2f}\nBrier {answer.brier:.3f}", _dots(axes)
+    axes.plot(table.predicted, table.observed, "o", label=named, zorder=3, clip_on=False, **look)
     axes.set_ylim(0, 1)
     axes.set_xlabel("predicted probability")
     axes.set_ylabel(f"observed share of {literal(answer.positive)}")
@@ -202,11 +182,29 @@ def plot_calibration(
     return axes
 
 
+def _bands(middle: Any, sampling: Any, privacy: Any, level: float) -> list[tuple[Any, Any, Any]]:
+    """The ends of intervals with all errors, and of those with sampling alone, and their looks."""
+    times = special.ndtri((1 + read_level(level, "level")) / 2)
+    inner = {"color": _SAMPLING, "label": f"{_OF_SAMPLING} ({100 * level:g}%)"}
+    outer = {"color": _NOISE, "label": _OF_NOISE}
+    return [
+        (np.clip(middle - half, 0, 1), np.clip(middle + half, 0, 1), look)
+        for half, look in (
+            (times * np.hypot(sampling, privacy), outer),
+            (times * sampling, inner),
+        )
+    ]
+
+
+def _dots(axes: Axes) -> dict[str, Any]:
+    return {"color": ground_of(axes), "mec": ink_of(axes), "markersize": 6, "ls": ""}
+
+
 def _finish(axes: Axes, answer: PrivateRoc) -> None:
     """Frame the axes, with a legend and what was paid for which records."""
+    axes.set_xlim(0, 1)
     axes.set_aspect("equal")
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
+    axes.spines[["top", "right"]].set_visible(False)
     look: dict[str, Any] = {"fontsize": "x-small", "handlelength": 1.2}
     handles, _ = axes.get_legend_handles_labels()
     add_legend(axes, handles[::-1], loc="best", **look)  # from the estimate outward
@@ -223,5 +221,4 @@ def _points(axes: Axes, answer: PrivateRoc) -> None:
         (row,) = answer.at(cut).itertuples()
         named = f"{words}:\n{scale_of(answer.loss).name} {cut:.3g}"
         place = (1 - row.specificity, row.sensitivity)
-        look: dict[str, Any] = {"color": ground_of(axes), "mec": ink_of(axes), "markersize": 6}
-        axes.plot(*place, marker, label=named, ls="", **look)
+        axes.plot(*place, marker, label=named, **_dots(axes))

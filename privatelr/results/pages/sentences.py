@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from privatelr.design import AnySpec, DesignSpec
@@ -17,7 +17,6 @@ from privatelr.mechanisms.stages.scale import ScaleCalibration, share_of_price
 from privatelr.numerics import Loss, describe
 from privatelr.page_model import on_one_line
 from privatelr.privacy import (
-    REPLACE_ONE,
     REPLACE_PERSON,
     ZCDP,
     Event,
@@ -58,11 +57,15 @@ def unseen_records(fit: ModelRecord) -> list[str]:
     return [line] if fit.guarantee.is_private else []
 
 
-def neighbours(promise: str, n: int, relation: Neighbours = REPLACE_ONE) -> str:
+def size(n: int, relation: Neighbours) -> str:
+    """The number of what neighbours replace, as ``n = 944 records``."""
+    return f"m = {n} persons" if relation is REPLACE_PERSON else f"n = {n} records"
+
+
+def neighbours(promise: str, n: int, relation: Neighbours) -> str:
     """A guarantee with its neighbouring relation; n is the number of what is replaced."""
-    if relation is REPLACE_PERSON:
-        return f"{promise}; neighbours replace all records of one of m = {n} persons"
-    return f"{promise}; neighbours replace one of n = {n} records"
+    replaced = "all records of one" if relation is REPLACE_PERSON else "one"
+    return f"{promise}; neighbours replace {replaced} of {size(n, relation)}"
 
 
 def of_strata(fit: ModelRecord) -> str:
@@ -126,11 +129,6 @@ def loss(found: Loss) -> Facts:
     return [("Loss", describe(found))] if found.parameters else []
 
 
-def lambda_(calibration: Calibration) -> str:
-    """The value of lambda, and how it was chosen."""
-    return f"{calibration.lambda_:.3g}, {calibration.lambda_origin}"
-
-
 def _projection(spec: DesignSpec) -> Facts:
     """The line about a projection; nothing without one."""
     if spec.projection is None:
@@ -146,6 +144,7 @@ def facts_of_noise(fit: NoisyRecord, found: Inference | None) -> Facts:
     shrunk = f"; coefficients are penalised by it, that is, shrunk towards {end}"
     if found is not None and found.target == "unpenalised":
         shrunk = "; it shrinks the released coefficients, which the table corrects"
+    penalty = f"{calibration.lambda_:.3g}, {calibration.lambda_origin}"
     facts = [
         ("Mechanism", mechanism(calibration)),
         *_scale(fit),
@@ -153,7 +152,7 @@ def facts_of_noise(fit: NoisyRecord, found: Inference | None) -> Facts:
         *beside_terms(fit.spec),
         ("Response", fit.spec.response.describe()),
         *loss(fit.loss),
-        ("Lambda", lambda_(calibration) + (shrunk if calibration.lambda_ else "")),
+        ("Lambda", penalty + (shrunk if calibration.lambda_ else "")),
         *_projection(fit.spec),
         *roc_facts(fit),
     ]
@@ -206,13 +205,15 @@ def _scale(fit: NoisyRecord) -> Facts:
     made = fit.release.scale
     if made is None:
         return []
-    beside = [part for name, part in targets(fit).items() if name not in (SCALE, COEFFICIENTS)]
-    words = scale(made.calibration, fit.calibration, beside)
+    words = scale(made.calibration, fit.calibration, targets(fit))
     return [("Scale", f"{words}; fit.scale has them")]
 
 
-def scale(bought: ScaleCalibration, coefficients: Calibration, others: Sequence[Guarantee]) -> str:
+def scale(
+    bought: ScaleCalibration, coefficients: Calibration, parts: Mapping[str, Guarantee]
+) -> str:
     """The share of the price that standardises the rows, what it buys, and the noise."""
+    others = [part for name, part in parts.items() if name not in (SCALE, COEFFICIENTS)]
     k, (share, price) = len(bought.means), share_of_price(bought, coefficients, others)
     return (
         f"{100 * share:.3g} % of {price} for means and standard deviations of {k} "
@@ -381,10 +382,8 @@ def paid_before(specs: Iterable[Any], guarantee: Guarantee, what: str = "the fit
 
 
 def _price_of(one: Any) -> str:
-    who = "m = {} persons" if one.guarantee.neighbours is REPLACE_PERSON else "n = {} records"
-    if isinstance(one.guarantee, NonPrivate):
-        return f"have no promise ({one.guarantee}), of {who.format(one.n)}"
-    return f"were paid separately: {one.guarantee}, of {who.format(one.n)}"
+    paid = "were paid separately: {}" if one.guarantee.is_private else "have no promise ({})"
+    return f"{paid.format(one.guarantee)}, of {size(one.n, one.guarantee.neighbours)}"
 
 
 def sentences_of_paid(specs: Iterable[Any], guarantee: Guarantee) -> list[str]:

@@ -17,15 +17,13 @@ from privatelr import page_model
 from privatelr.errors import require_flag
 from privatelr.inference import Question
 from privatelr.inference.question import USUAL
-from privatelr.page_model import Piece, Table
-from privatelr.privacy import NonPrivate
+from privatelr.page_model import Piece, Table, in_words
 from privatelr.results import fit_tables
 from privatelr.results.fit_record import ModelRecord
 from privatelr.results.odds_ratios import read_exponentiate
 from privatelr.results.pages import coefficient_table, error_notes, sentences
-from privatelr.results.pages.sentences import Facts, paid_before
+from privatelr.results.pages.sentences import paid_before
 from privatelr.results.predict import scale_of
-from privatelr.results.release_files.origin import source_fact
 
 _ODDS = (
     "Odds ratios and the ends of their intervals are exponentials of the coefficients and of the "
@@ -43,40 +41,23 @@ class FitSummary(page_model.Paged):
 
     Attributes
     ----------
-    title : list of str
-        The kind of the model, and its formula.
-    facts, notes
-        The parts above and below the table of coefficients.
-    below
-        The pieces of the page that are not private; empty unless they were requested.
+    head, tail : list
+        The pieces of the page above and below its tables.
     coefficients : Table
         The table of coefficients.
     parts : list of Table
         The table of the parts of the errors, if there are errors and noise.
     """
 
-    title: Sequence[str]
-    facts: Facts
+    head: Sequence[Piece]
     coefficients: Table
     parts: Sequence[Table]
-    notes: Sequence[str]
-    below: Sequence[Piece]
+    tail: Sequence[Piece]
 
     def page(self) -> list[Piece]:
         """The pieces of the page."""
-        title, formula = self.title
-        unpaid = [page_model.NotPrivate(self.below)] if self.below else []
-        return [
-            page_model.Heading(title),
-            page_model.Code(formula),
-            "",
-            page_model.FactList(self.facts),
-            "",
-            self.coefficients,
-            *(piece for table in self.parts for piece in ("", table)),
-            *self.notes,
-            *unpaid,
-        ]
+        parts = [piece for table in self.parts for piece in ("", table)]
+        return [*self.head, self.coefficients, *parts, *self.tail]
 
     __repr__ = page_model.Paged.__str__
 
@@ -108,19 +89,18 @@ def summarise(
         own_notes, own_computed = fit.kind.notes(fit, table)
         notes, computed = [*notes, *own_notes], [*computed, *own_computed]
     computed += ["the numbers under ROC curve"] if fit.has_roc else []
-    return FitSummary(
-        [sentences.title(fit), fit.formula],
-        [
-            ("Promise", sentences.promise(fit)),
-            *source_fact(fit),
-            *paid_before([fit.spec], fit.guarantee),
-            *facts,
-        ],
-        tables[0],
-        tables[1:],
-        [*notes, *above(fit, ["the estimates", *computed], has_below=has_below)],
-        _below(fit) if has_below else [],
-    )
+    facts = [
+        ("Promise", sentences.promise(fit)),
+        *([("Source", "read from a file; see fit.origin")] if fit.origin else []),
+        *paid_before([fit.spec], fit.guarantee),
+        *facts,
+    ]
+    title, formula = page_model.Heading(sentences.title(fit)), page_model.Code(fit.formula)
+    head: list[Piece] = [title, formula, "", page_model.FactList(facts), ""]
+    tail: list[Piece] = [*notes, *above(fit, ["the estimates", *computed], has_below=has_below)]
+    if has_below:
+        tail.append(page_model.NotPrivate(_below(fit)))
+    return FitSummary(head, tables[0], tables[1:], tail)
 
 
 # -- numbers that are not private --------------------------------------------------------------
@@ -157,17 +137,15 @@ def above(fit: ModelRecord, computed: Sequence[str], *, has_below: bool) -> list
     standard = fit.spec.standard
     if standard is not None and standard.released is not None:
         computed = [*computed, "the released length of rows"]
-    *first, last = computed
-    named = f"{', '.join(first)} and {last}" if first else last
     place = "above the line" if has_below else "on this page"
-    return [*words, f"No number {place} but {named} was computed from the data."]
+    return [*words, f"No number {place} but {in_words(computed)} was computed from the data."]
 
 
 def _below(fit: ModelRecord) -> list[Piece]:
     """The pieces below the rule, which are about the training data and not private."""
     found, rule = fit.diagnostics, fit.threshold
     warning = "What stands below this line was computed from the training data."
-    if not isinstance(fit.guarantee, NonPrivate):
+    if fit.guarantee.is_private:
         warning = (
             "What stands below this line was computed from the training data and is not covered "
             "by the promise. Do not publish it."

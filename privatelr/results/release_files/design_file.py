@@ -182,18 +182,14 @@ def design_entry(spec: Any, text: str, row_norm: float | None) -> dict[str, Any]
     variables = [_variable_entry(variable) for variable in spec.variables.values()]
     constant = spec.intercept
     if not spec.has_names:
-        said = spec.formula.person
-        bound = getattr(spec, "bound", None)
-        person = (
-            UNSET
-            if said is None
-            else entries.written(PersonEntry, said, records_per_person=said.most)
-        )
+        person: Any = UNSET
+        if (told := spec.formula.person) is not None:
+            person = entries.written(PersonEntry, told, records_per_person=told.most)
         return entries.written(
             MatrixEntry,
             width=spec.p,
             response=variables[0],
-            row_norm=bound,
+            row_norm=getattr(spec, "bound", None),
             intercept_scale=constant,
             person=person,
         )

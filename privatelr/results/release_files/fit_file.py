@@ -164,9 +164,8 @@ def _call_of(fit: NoisyRecord, text: str) -> dict[str, Any]:
     if request is None:
         raise ReleaseFileError("the fit does not say what was asked for")
     if spec.standard is not None:
-        known = made.problem.loss, made.problem.n, spec.d, request.target
-        usual = scale_stage.usual_rows(*known)
         length = spec.standard.length
+        usual = scale_stage.usual_rows(made.problem.loss, made.problem.n, spec.d, request.target)
         row_norm = None if (length, spec.standard.unit) == usual else length
     shares: Any = request.spend
     if shares != "inference":
@@ -228,16 +227,11 @@ def restore_fit(document: entries.Document[FitCall, FitReleased]) -> Fit | Multi
     before = {k: made for k, made in staged.parts.items() if k not in {*own, COEFFICIENTS}}
     values = read_numbers(released.shared, before, "released.shared")
     with named("released.shared"):
-        shared: dict[str, Any] = {
-            name: mechanisms.STAGES[name].read(numbers, before[name], None, None)
-            for name, numbers in values.items()
-        }
+        shared = read_parts(None, values, before)
     if SCALE in shared:
         spec = standardise(spec, *scale_stage.row_map(shared))
-    threshold, by = (
-        read_threshold(call.threshold, staged.coefficients.problem.loss),
-        spec.formula.by,
-    )
+    threshold = read_threshold(call.threshold, staged.coefficients.problem.loss)
+    by = spec.formula.by
     levels = (None,) if by is None or by.level is not None else spec.variables[by.column].levels
     if len(levels) != len(released.fits):
         raise ReleaseFileError(f"released.fits takes {len(levels)} fits, one for each level")
@@ -321,11 +315,10 @@ def read_numbers(
 def read_parts(
     fit: Any, values: Mapping[str, FloatArray], stages: Mapping[str, StageCalibration]
 ) -> dict[str, Any]:
-    """What stages released at the coefficients of a fit."""
+    """What stages released at the coefficients of a fit, or before them if there is no fit."""
+    release, scale = (None, None) if fit is None else (fit.release, lambda _: score_scale(fit))
     return {
-        name: mechanisms.STAGES[name].read(
-            numbers, stages[name], fit.release, lambda _: score_scale(fit)
-        )
+        name: mechanisms.STAGES[name].read(numbers, stages[name], release, scale)
         for name, numbers in values.items()
     }
 

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from privatelr.errors import PrivateLRError, ReleaseFileError, show
+from privatelr.page_model import on_one_line
 
 LARGEST_FILE = 2**25
 """A file has at most this number of bytes; a fit with a thousand columns needs a hundredth of
@@ -113,12 +114,7 @@ def read_entry(value: Any, kind: Any, where: str = "") -> Any:
     except msgspec.ValidationError as error:
         said, _, path = str(error).partition(" - at `")
         place = f"{where}{path.rstrip('`').removeprefix('$')}".removeprefix(".") or "the file"
-        raise ReleaseFileError(f"{place}: {show_line(said)}") from None
-
-
-def show_line(text: str) -> str:
-    """A text that may quote a file, with what is not printable written out."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[:300])
+        raise ReleaseFileError(f"{place}: {on_one_line(said[:300])}") from None  # it quotes a file
 
 
 @contextmanager
@@ -144,6 +140,7 @@ def require_same(
     Rounding is relative to the number itself, or to the largest one of its list (`size`), because
     the terms of a sum may cancel, and another machine may round it otherwise.
     """
+    is_same = True
     if isinstance(given, dict) and isinstance(expected, dict) and given.keys() == expected.keys():
         for name, value in expected.items():
             bound = CLOSE if name in _ROUNDED else close
@@ -153,13 +150,10 @@ def require_same(
         for index, (item, value) in enumerate(zip(given, expected, strict=True)):
             require_same(item, value, f"{where}[{index}]", close=close, size=size)
     elif isinstance(given, float) and isinstance(expected, float):
-        if not abs(given - expected) <= close * max(size, abs(expected)):
-            raise _contradiction(given, expected, where)
-    elif type(given) is not type(expected) or given != expected:
-        raise _contradiction(given, expected, where)
-
-
-def _contradiction(given: Any, expected: Any, where: str) -> ReleaseFileError:
-    return ReleaseFileError(
-        f"{where} is {_shown(given)}, and the other entries give {_shown(expected)}"
-    )
+        is_same = abs(given - expected) <= close * max(size, abs(expected))
+    else:
+        is_same = type(given) is type(expected) and given == expected
+    if not is_same:
+        raise ReleaseFileError(
+            f"{where} is {_shown(given)}, and the other entries give {_shown(expected)}"
+        )

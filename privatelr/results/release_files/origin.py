@@ -59,11 +59,6 @@ def with_origin(fit: Record, written_by: Mapping[str, str]) -> Record:
     return replace(fit, origin=known)
 
 
-def source_fact(fit: ModelRecord) -> list[tuple[str, str]]:
-    """The line of the printed page about the origin of a fit that was read from a file."""
-    return [("Source", "read from a file; see fit.origin")] if fit.origin else []
-
-
 def recomputed(release: ModelRecord | PaidAnswer, checked: Sequence[str]) -> tuple[str, ...]:
     """Sentences about what is computed again when a release file is read."""
     charged = (

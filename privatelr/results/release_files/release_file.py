@@ -40,6 +40,7 @@ from privatelr.errors import (
     SchemaError,
     show,
 )
+from privatelr.page_model import shorten
 from privatelr.privacy import NonPrivate, void
 from privatelr.privacy.accounting import ledger_store
 from privatelr.results.answers.chosen_fit import ChosenFit
@@ -229,8 +230,8 @@ def load(
 
     Raises
     ------
-    FileNotFoundError
-        If there is no such file.
+    OSError
+        If the file cannot be opened.
     ReleaseFileError
         If the file is not a release, was cut off or changed, contradicts itself, or has another
         version of the format.
@@ -261,15 +262,8 @@ def load_with_hash(path: str | os.PathLike[str]) -> tuple[AnyRelease, str]:
     """Read a file as `load` does, once; returns its release, and the hash of its content."""
     name = _require_path(path)
     try:
-        try:
-            with open(name, "rb") as file:
-                data = file.read(LARGEST_FILE + 1)
-        except FileNotFoundError:
-            raise
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise ReleaseFileError(f"the file cannot be opened ({reason})") from None
-        value = parse(data)
+        with open(name, "rb") as file:
+            value = parse(file.read(LARGEST_FILE + 1))
         return restore(value), str(value["sha256"])
     except ReleaseFileError as error:
         raise ReleaseFileError(f"{_shown(name)}: {error}.") from None
@@ -376,8 +370,7 @@ def _require_path(path: Any) -> str:
 
 
 def _shown(name: str) -> str:
-    """The end of a path, which an error quotes, because files differ by the ends of their paths."""
-    return repr(name if len(name) <= _LONGEST_SHOWN else f"...{name[-_LONGEST_SHOWN:]}")
+    return repr(shorten(name, _LONGEST_SHOWN))
 
 
 # -- any file ----------------------------------------------------------------------------------
