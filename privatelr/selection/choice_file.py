@@ -30,7 +30,7 @@ from privatelr.results.release_files.fit_file import (
 from privatelr.results.release_files.json_values import CLOSE, named
 from privatelr.results.release_files.origin import with_origin
 from privatelr.selection import multiplicative_weights, simplex
-from privatelr.selection.choices import SelectionCalibration, Selections
+from privatelr.selection.choices import SelectionCalibration, Selections, StagedSelection
 from privatelr.selection.multiplicative_weights import ProgramCalibration, WorstMargins
 from privatelr.selection.selected_fit import SelectedFit
 
@@ -167,15 +167,14 @@ def restore_selection(document: entries.Document[Any, ChoicesEntry]) -> Selected
         raise ReleaseFileError("call.design.row_norm takes null next to choices")
     target, histogram = entries.read_promise(call.target, "call.target"), None
     made: Any = _calibrate_again(call, spec, target)
-    stages = [made]
+    targets = [target]
     if call.roc_target is not None:
         with named("call.roc_target"):
-            part = entries.read_promise(call.roc_target, "call.roc_target")
-            histogram = calibrate_histogram(call.n, part)
-        stages.append(histogram)
+            targets.append(entries.read_promise(call.roc_target, "call.roc_target"))
+            histogram = calibrate_histogram(call.n, targets[1])
     guarantee = entries.read_guarantee(document.guarantee, "guarantee")
-    _require_total(guarantee, [stage.target for stage in stages])
-    events = tuple(event for stage in stages for event in stage.events)
+    _require_total(guarantee, targets)
+    events = StagedSelection(guarantee, made, histogram).events
     entry = entries.read_charge(document.ledger, guarantee, events, spec)
     release = replace(_read_choices(document.released, made), guarantee=guarantee, entry=entry)
     fit = SelectedFit(spec, release, read_threshold(call.threshold, made.problem.loss))
