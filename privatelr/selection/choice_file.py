@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 from privatelr.errors import GuaranteeError, ReleaseFileError
 from privatelr.mechanisms.request import ROC
 from privatelr.mechanisms.stages.histogram import calibrate_histogram
-from privatelr.privacy import Guarantee, NonPrivate, exact, prices
+from privatelr.privacy import Guarantee, exact, prices
 from privatelr.privacy.accounting import join
 from privatelr.results.release_files import file_entries as entries
 from privatelr.results.release_files.design_file import DesignEntry, design_entry, plan_again
@@ -214,16 +214,12 @@ def _require_total(guarantee: Guarantee, targets: list[Guarantee]) -> None:
         total = join(targets)
     except GuaranteeError:
         raise ReleaseFileError("call.roc_target takes a part that adds up with target") from None
-    if isinstance(guarantee, NonPrivate) and total.is_private:
-        if not guarantee.reason.startswith("void: "):
-            raise ReleaseFileError("guarantee.reason takes 'void: ' and why, next to noise")
-        return
     given, least = prices(guarantee), prices(total)
     same = given.keys() == least.keys() and replace(total, **given) == guarantee  # type: ignore[arg-type]
     if not same or not all(
         exact(least[k]) <= exact(given[k]) <= exact(least[k] * (1 + CLOSE)) for k in given
     ):
-        raise ReleaseFileError(f"guarantee is {guarantee}, and the noise was made for {total}")
+        entries.require_standing(guarantee, total)
 
 
 def _read_choices(entry: ChoicesEntry, made: Any) -> Selections:
@@ -243,17 +239,16 @@ def _read_choices(entry: ChoicesEntry, made: Any) -> Selections:
         or not np.array_equal(np.bincount(path, minlength=2 * d), counts)
     ):
         raise ReleaseFileError("released.path does not count as released.times says")
-    exact_coef = None
-    if entry.exact is not None:
-        if made.target.is_private:
-            raise ReleaseFileError("released.exact takes null next to a guarantee")
-        exact_coef = entries.read_numbers(entry.exact, d, "released.exact")
+    if entry.exact is not None and made.target.is_private:
+        raise ReleaseFileError("released.exact takes null next to a guarantee")
     return Selections(
         counts,
         made,
         made.target,
         path=None if path is None else np.array(path, dtype=np.intp),
-        exact=exact_coef,
+        exact=None
+        if entry.exact is None
+        else entries.read_numbers(entry.exact, d, "released.exact"),
     )
 
 

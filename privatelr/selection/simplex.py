@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from privatelr import privacy
-from privatelr.errors import GuaranteeError, NoRelease, require_number, show
+from privatelr.errors import GuaranteeError, NoRelease, require_number, require_whole
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import FIRST_PRECISION, working_precision
 from privatelr.mechanisms.calibration.lambda_rules import PLAIN_LAMBDA
@@ -76,14 +76,6 @@ class SimplexProblem:
     radius: float
     loss: Loss
     lambda_: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name in ("x_bound", "radius"):
-            value = getattr(self, name)
-            require_number(GuaranteeError, name, value, "a finite number above 0", above=0)
-        require_number(
-            GuaranteeError, "radius times x_bound", self.reach, "a number above 0", above=0
-        )
 
     @property
     def options(self) -> int:
@@ -336,14 +328,6 @@ def refuse(facts: SimplexProblem, target: privacy.Promise, lambda_: float) -> No
         "lambda_='auto'.",
         least,
     )
-
-
-def require_draws(draws: int) -> None:
-    """Refuse a value that is not a number of draws."""
-    if isinstance(draws, bool) or not isinstance(draws, int) or not 1 <= draws <= MOST_DRAWS:
-        raise GuaranteeError(
-            f"draws={show(draws)}: draws takes 'auto' or an integer from 1 to {MOST_DRAWS}."
-        )
 
 
 # -- draws, and the release ------------------------------------------------------------------------
@@ -621,18 +605,18 @@ def calibrate_simplex(
     GuaranteeError
         If more draws are asked for than are affordable, or if an argument is invalid.
     """
-    chosen, counted = (None if _is_auto(given) else given for given in (lambda_, draws))
+    counted: int | None = None
     if not _is_auto(draws):
-        require_draws(draws)
+        takes, most = f"'auto' or an integer from 1 to {MOST_DRAWS}", MOST_DRAWS
+        counted = require_whole(GuaranteeError, "draws", draws, takes, at_least=1, at_most=most)
     if not _is_auto(lambda_):
-        takes = "'auto' or a finite number above 0"
-        chosen = require_number(GuaranteeError, "lambda_", chosen, takes, above=0)
+        takes, origin = "'auto' or a finite number above 0", "as given"
+        chosen = require_number(GuaranteeError, "lambda_", lambda_, takes, above=0)
     if isinstance(target, privacy.NonPrivate) and counted is not None:
         raise GuaranteeError(
             f"draws={counted}: without a guarantee the minimiser itself is released; leave draws."
         )
-    origin = "as given"
-    if chosen is None:
+    if _is_auto(lambda_):
         chosen, origin = _choose_lambda(facts, target, counted)
     problem = facts.with_lambda(chosen)
     tolerance = tolerance_of(problem)

@@ -323,7 +323,7 @@ def test_the_page_says_what_holds_and_nothing_of_the_losses(neighbours):
     assert "epsilon = 1, delta = 1e-06 (approximate)" in page
     assert "1 of 100 over" in page
     assert f"{play.lambda_:.4g}" in page
-    assert f"{play.regret_bound:.4g}" in page
+    assert f"{play.calibration.regret_bound:.4g}" in page
     assert ("by zeros" in page) == (neighbours == "zero-out")
     assert all(len(line) <= 79 for line in pages[0][0].splitlines())
 
