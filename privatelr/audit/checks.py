@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from privatelr.audit.sampling import lower_bounds
-from privatelr.audit.sampling.lower_bounds import Score, outputs_of
 from privatelr.errors import GuaranteeError, MissingDependencyError
 from privatelr.mechanisms import Problem, Request, StagedCalibration, calibrate_all, divide
 from privatelr.mechanisms.calibration import free_penalty, proven
@@ -20,7 +18,7 @@ from privatelr.mechanisms.calibration.lambda_rules import within
 from privatelr.mechanisms.stages.scale import ScaleFacts
 from privatelr.numerics import Loss
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, Promise, PureDP, SharedApproxDP
-from privatelr.types import Block, BlockNorm, FloatArray
+from privatelr.types import Block, BlockNorm
 
 # -- claims ---------------------------------------------------------------------------------------
 
@@ -80,25 +78,6 @@ def label(loss: Loss) -> str:
 def shows_nothing(claim: Guarantee, trials: int) -> bool:
     """Whether this number of outputs is too small to show anything about the delta of a claim."""
     return isinstance(claim, ApproxDP) and claim.delta * trials < _FEWEST
-
-
-def sampled_bound(
-    claim: Guarantee, first: FloatArray, second: FloatArray, alpha: float, score: Score
-) -> float:
-    """A lower bound on the epsilon, rho or delta of a claim, from outputs on two datasets.
-
-    It is NaN if the outputs are too few for the delta of the claim.
-    """
-    if shows_nothing(claim, len(first)):
-        return math.nan
-    sides = outputs_of(first), outputs_of(second)
-    match claim:
-        case PureDP():
-            return lower_bounds.epsilon_from_outputs(*sides, alpha=alpha, score=score)
-        case ZCDP():
-            return lower_bounds.rho_from_outputs(*sides, alpha=alpha, score=score)
-    epsilon = claim.epsilon if isinstance(claim, ApproxDP) else 0.0
-    return lower_bounds.delta_from_outputs(*sides, epsilon, alpha=alpha, score=score)
 
 
 # -- effort -------------------------------------------------------------------------------------
