@@ -25,8 +25,9 @@ from scipy import optimize
 
 from privatelr.audit.checks import UNITS, claimed_number, number
 from privatelr.audit.density import exact
-from privatelr.audit.density.exact import Charge, centres, log_ratios, tilt_losses
+from privatelr.audit.density.exact import Charge, centres, tilt_losses
 from privatelr.audit.density.pairs import Pair
+from privatelr.audit.law_definitions import definition_of
 from privatelr.audit.worth import (
     ORDERS,
     PrivacyLossDistribution,
@@ -172,7 +173,8 @@ def loss_law(
         shift = (second - first) * (1 + calibration.distance / length if length > 0 else 1.0)
 
         def loss_of_noise(drawn: FloatArray) -> FloatArray:
-            return log_ratios(noise, drawn, np.broadcast_to(shift, drawn.shape))
+            apart = np.broadcast_to(shift, drawn.shape)
+            return definition_of(noise).log_ratios(drawn, apart)
 
     if noise.is_pure:
         losses = loss_of_noise(draw_many(noise, _DRAWS, rng))

@@ -42,6 +42,7 @@ from privatelr.audit.density import exact
 from privatelr.audit.density.loss import FINE, loss_law, loss_of, shield_ratio
 from privatelr.audit.density.pairs import PULL, TURN, Pair
 from privatelr.audit.density.search import search, with_weights
+from privatelr.audit.law_definitions import definition_of
 from privatelr.design import shares_of
 from privatelr.mechanisms import Problem, Request
 from privatelr.mechanisms.calibration import GAUSSIAN, Calibration
@@ -317,11 +318,11 @@ def classes_loss(
 
     All K vectors are one release.
     """
-    problem, noise = calibration.problem, calibration.noise
+    problem, law = calibration.problem, definition_of(calibration.noise)
     pulled = old.gradient(vectors)
     change = new.gradient(vectors) - pulled
     b = -problem.penalty * vectors - shared.gradient(vectors) - pulled
-    ratio = float(exact.log_ratios(noise, b.reshape(1, -1), change.reshape(1, -1))[0])
+    ratio = float(law.log_ratios(b.reshape(1, -1), change.reshape(1, -1))[0])
     others = shared.hessian(vectors) + problem.penalty * np.eye(vectors.size)
     return number(ratio + old.log_det(vectors, others) - new.log_det(vectors, others))
 

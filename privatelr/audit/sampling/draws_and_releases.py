@@ -80,11 +80,6 @@ _COINCIDE = 2
 """So many released numbers may coincide by chance, because they lie on a grid."""
 
 
-def draw_by_definition(law: NoiseLaw, count: int, rng: np.random.Generator) -> FloatArray:
-    """Draws ``(count, dimension)`` by the definition of the law and NumPy's samplers."""
-    return definition_of(law).draw(law, count, rng)
-
-
 # -- the laws of draws ----------------------------------------------------------------------------
 
 
@@ -159,7 +154,7 @@ def _compare(drawing: Drawing, rng: np.random.Generator, count: int) -> float:
     count *= 1 + _CHEAP // sum(law.dimension for law in drawing.laws)
     real = np.array([drawing.draw() for _ in range(count)])
     many = _MODELLED * count
-    modelled = np.hstack([draw_by_definition(law, many, rng) for law in drawing.laws])
+    modelled = np.hstack([definition_of(law).draw(many, rng) for law in drawing.laws])
     views = [list(_views_of_draws(drawing.laws, side)) for side in (real, modelled)]
     return _evidence(np.append([*same_law(*views)], _same_dependence(real, modelled)))
 
@@ -464,7 +459,7 @@ def _off_minimum(
     plan = mechanisms.calibrate_all(request, _facts(rows, loss))
     calibration, moments = plan.coefficients, plan.moments
     assert moments is not None
-    b, noise = (draw_by_definition(stage.noise, 1, rng) for stage in (calibration, moments))
+    b, noise = (definition_of(stage.noise).draw(1, rng) for stage in (calibration, moments))
     silence = FloatDraw(np.zeros(calibration.shield.dimension))
     draws = mechanisms.Draws(FloatDraw(b[0]), silence, {"inference": FloatDraw(noise[0])})
     release = mechanisms.release_all(rows, plan, draws, Newton())
@@ -495,7 +490,7 @@ def _off_softmax(
     facts = replace(_facts(rows, LOSSES["logistic"]), classes=classes, offset=most)
     request = Request(PureDP(epsilon), placement, None, "free", "keep")
     calibration = mechanisms.calibrate(request, facts)
-    b = draw_by_definition(calibration.noise, 1, rng)[0]
+    b = definition_of(calibration.noise).draw(1, rng)[0]
     draws = mechanisms.Draws(FloatDraw(b), FloatDraw(np.zeros(facts.size)))
     release = mechanisms.MECHANISMS[placement, PureDP].release
     w = release(rows, calibration, draws, Newton()).coef
@@ -514,7 +509,7 @@ def _off_scale(claim: Promise, rng: np.random.Generator, rows: DenseRows) -> flo
     """The error of a released scale over the largest error allowed; infinite if off its grid."""
     facts = ScaleFacts(rows.n, (ColumnGroup(1, "number"),) * 2, False, 0.01)
     scale, covariates = calibrate_scale(facts, claim), rows.x[:, rows.d - facts.p :]
-    noise = draw_by_definition(scale.noise, 1, rng)[0]
+    noise = definition_of(scale.noise).draw(1, rng)[0]
     found = release_scale(rows, scale, FloatDraw(noise)).values
     squares = scale.weight * (covariates**2).mean(axis=0)
     wanted = np.concatenate([covariates.mean(axis=0), squares]) + noise
