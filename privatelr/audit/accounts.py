@@ -53,6 +53,7 @@ _TOLD = 1e-4
 _TIMES, _CHARGES, _LEDGERS = (1, 2, 7, 50), 7, 6
 """How often a release is made, and the numbers of charges of a ledger and of ledgers."""
 _ROUNDING, _LOST = 1e-6, 1e-9
+_ROWS_OF_A_LEDGER = "SELECT number FROM privatelr_ledger WHERE number > 0"
 _ROWS = 3
 """Number of rows of one record in a group."""
 _FRAME = {"x": np.linspace(-1, 1, 8), "y": [0.0, 1.0] * 4}
@@ -252,7 +253,8 @@ def _before_the_read(ledger: Ledger, path: str) -> Iterator[Check]:
     seen: list[int] = []
 
     def look(*given: Any, **options: Any) -> Any:
-        seen.append(_count_rows(path))
+        with closing(sqlite3.connect(path)) as other:
+            seen.append(len(other.execute(_ROWS_OF_A_LEDGER).fetchall()))
         return honest(*given, **options)
 
     honest = vars(call_data)["read_design"]
@@ -281,14 +283,6 @@ def _one_at_a_time(ledger: Ledger, path: str) -> Iterator[Check]:
     with mock.patch.object(DiskPage, "add", meanwhile):
         ledger.charge(PureDP(0.25))
     yield Check("ledger", "on disk: others that could write during a charge", sum(begun))
-
-
-def _count_rows(path: str) -> int:
-    with closing(sqlite3.connect(path)) as other:
-        (count,) = other.execute(
-            "SELECT count(*) FROM privatelr_ledger WHERE number > 0"
-        ).fetchone()
-    return int(count)
 
 
 def _chain(bodies: list[dict[str, Any]]) -> list[LedgerRow]:

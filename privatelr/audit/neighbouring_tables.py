@@ -33,16 +33,7 @@ import pandas as pd
 from scipy import sparse
 
 from privatelr import fitting
-from privatelr.audit import worth
-from privatelr.audit.checks import (
-    MISSING,
-    Check,
-    claims_of_size,
-    guarded,
-    largest,
-    measured,
-    short,
-)
+from privatelr.audit import checks, worth
 from privatelr.audit.density.exact import candidate_margins
 from privatelr.audit.density.search import privacy_loss
 from privatelr.call_data import read_data
@@ -183,18 +174,18 @@ _LOUD, _MANY_FITS = 0.1, 60
 """An epsilon at which the noise on counts cannot be overlooked, and so many fits to see it in."""
 
 
-def audit_formulas(epsilon: float, only: str = "*") -> Iterator[Check]:
+def audit_formulas(epsilon: float, only: str = "*") -> Iterator[checks.Check]:
     """A check for each formula, placement and claim: the largest loss of all stages and of each.
 
     Counts of scores are those of real rows: without noise replacing a record moves two of them by
     one, and with it they are off by the law that a calibration states. Only subjects that match the
     pattern `only` are checked.
     """
-    claims = claims_of_size(epsilon)
+    claims = checks.claims_of_size(epsilon)
     works: list[tuple[str, Callable[[], float], float]] = [
         (
             f"{' '.join(filter(None, (case.formula, case.what)))}, "
-            f"{'objective' if op else 'output'}, {short(claims[at])}: loss over the claim",
+            f"{'objective' if op else 'output'}, {checks.short(claims[at])}: loss over the claim",
             partial(_largest_loss, case, op, claims[at]),
             1.0,
         )
@@ -208,7 +199,7 @@ def audit_formulas(epsilon: float, only: str = "*") -> Iterator[Check]:
     ]
     for subject, measure, allowed in works:
         if fnmatch(subject, only):
-            yield from measured("formula", subject, measure, allowed=allowed)
+            yield from checks.measured("formula", subject, measure, allowed=allowed)
 
 
 def _largest_loss(case: TableCase, op: bool, claim: Promise) -> float:
@@ -218,7 +209,7 @@ def _largest_loss(case: TableCase, op: bool, claim: Promise) -> float:
         fit = _fit(fit_by, case.formula, case.tables[0], claim, op, **case.declared)
         found = privacy_loss(fit, *case.tables)
         ratios += [found.ratio, *(part.ratio for part in found.parts)]
-    return largest(ratios)
+    return checks.largest(ratios)
 
 
 def _fit(
@@ -269,16 +260,16 @@ _N = 12
 _ODD = (7, None, "zzz", pd.Timestamp("2020-01-01"), pd.Period("2020-01"), 0.5j, [1], b"7")
 
 
-def audit_tables() -> Iterator[Check]:
+def audit_tables() -> Iterator[checks.Check]:
     """Checks that no type depends on values, and that a fit ends if its data change."""
     for name, made in _CONTAINERS.items():
         subject = f"{name}: records that change a type or an error"
-        yield from measured("rows", subject, _types, made, allowed=0.0)
+        yield from checks.measured("rows", subject, _types, made, allowed=0.0)
     subject = "Dask partitions that change: fits that came to an end"
     if find_spec("dask") is None:
-        yield Check("rows", subject, failure=MISSING)
+        yield checks.Check("rows", subject, failure=checks.MISSING)
     else:
-        yield from measured("rows", subject, _changing, allowed=0.0)
+        yield from checks.measured("rows", subject, _changing, allowed=0.0)
 
 
 def _objects(*columns: list[Any]) -> ObjectArray:
@@ -374,20 +365,22 @@ def _read(formula: str, table: pd.DataFrame, *, levels: Any = None) -> tuple[Any
 
 def _priced(epsilon: float) -> Iterator[tuple[Promise, Any]]:
     """Every claim about as strong as epsilon, with every kind of noise that is proven for it."""
-    for claim, kinds in product(claims_of_size(epsilon), (LAPLACE, GAUSSIAN)):
+    for claim, kinds in product(checks.claims_of_size(epsilon), (LAPLACE, GAUSSIAN)):
         if kinds is LAPLACE or not isinstance(claim, PureDP):
             yield claim, kinds
 
 
-def audit_long_records(epsilon: float, only: str = "*") -> Iterator[Check]:
+def audit_long_records(epsilon: float, only: str = "*") -> Iterator[checks.Check]:
     """Checks of the matrices of inference on long rows, and of all stages of fits.
 
     Only subjects that match the pattern `only` are checked.
     """
     for claim, kinds in _priced(epsilon):
-        subject = f"matrices, {short(claim)}, {'Laplace' if kinds is LAPLACE else 'Gaussian'}"
+        subject = (
+            f"matrices, {checks.short(claim)}, {'Laplace' if kinds is LAPLACE else 'Gaussian'}"
+        )
         if fnmatch(subject, only):
-            yield from guarded("long", subject, _matrices, claim, kinds, subject)
+            yield from checks.guarded("long", subject, _matrices, claim, kinds, subject)
     reached: dict[str, float] = {}
     for named, case in _CASES.items():
         neighbours = REPLACE_PERSON if "person(" in case.formula else REPLACE_ONE
@@ -395,12 +388,12 @@ def audit_long_records(epsilon: float, only: str = "*") -> Iterator[Check]:
             subject = f"{named}, {'pure' if isinstance(claim, PureDP) else 'zCDP'}"
             if fnmatch(subject, only):
                 whole = f"{subject}: loss of a stage over its part"
-                yield from measured("long", whole, _fits, case, claim, reached)
+                yield from checks.measured("long", whole, _fits, case, claim, reached)
     for stage, share in reached.items() if only == "*" else ():
-        yield Check("long", f"{stage}: what has to be reached, of its part", _REACHED, share)
+        yield checks.Check("long", f"{stage}: what has to be reached, of its part", _REACHED, share)
 
 
-def _matrices(claim: Promise, kinds: Any, subject: str) -> Iterator[Check]:
+def _matrices(claim: Promise, kinds: Any, subject: str) -> Iterator[checks.Check]:
     """Two orthogonal records of all lengths and margins; the worst has to be near the bound."""
     shares = []
     for loss, typical in product(LOSSES.values(), (None, 1.0)):
@@ -416,10 +409,10 @@ def _matrices(claim: Promise, kinds: Any, subject: str) -> Iterator[Check]:
             w = np.array(margins) / (3.0 * np.array(lengths))
             found = [mean_moments(side, w, made) for side in read]
             reached.append(worth.share_of_changes(made.noise, claim, [found[0] - found[1]]))
-        shares.append(largest(reached))
-    yield Check("long", f"{subject}: loss over the claim", largest(shares), 1.0)
+        shares.append(checks.largest(reached))
+    yield checks.Check("long", f"{subject}: loss over the claim", checks.largest(shares), 1.0)
     if not isinstance(claim, ApproxDP):  # a delta falls fast with the noise
-        yield Check(
+        yield checks.Check(
             "long", f"{subject}: what has to be reached, of the claim", _REACHED, min(shares)
         )
 
@@ -522,7 +515,7 @@ def _fits(case: TableCase, claim: Promise, reached: dict[str, float]) -> float:
             if not isinstance(calibration, LengthCalibration):  # whose worst tables are others
                 stage = f"{type(calibration).__name__}, {type(claim).__name__}"
                 reached[stage] = max(reached.get(stage, 0.0), share)
-    return largest(shares)
+    return checks.largest(shares)
 
 
 # -- strata ---------------------------------------------------------------------------------------
@@ -530,21 +523,23 @@ def _fits(case: TableCase, claim: Promise, reached: dict[str, float]) -> float:
 _STRATA = "y ~ x + by(site)"
 
 
-def audit_strata(epsilon: float) -> Iterator[Check]:
+def audit_strata(epsilon: float) -> Iterator[checks.Check]:
     """Move a record of a table from one stratum to another, and compare what fits are made of."""
     records = partial(_both_strata, _tables, _STRATA)
     persons = partial(_both_strata, _tables_of_persons, f"{_STRATA} + person(who)")
-    yield from measured("strata", "strata that a moved record changes, over 2", _changed, records)
+    yield from checks.measured(
+        "strata", "strata that a moved record changes, over 2", _changed, records
+    )
     for what, stage in _STAGES.items():
         subject = f"{what} of two strata: how far a record {_OVER}"
-        yield from measured("strata", subject, _moved_in_strata, records, stage, epsilon)
+        yield from checks.measured("strata", subject, _moved_in_strata, records, stage, epsilon)
     subject = "price of all strata in a ledger, over the claim"
-    yield from measured("strata", subject, _charged, epsilon, allowed=0.0)
+    yield from checks.measured("strata", subject, _charged, epsilon, allowed=0.0)
     subject = "what a person counts in all strata together, in records"
-    yield from measured("strata", subject, _weighed, persons)
+    yield from checks.measured("strata", subject, _weighed, persons)
     for what, stage in _STAGES.items():
         subject = f"{what} of all strata: how far a person {_OVER}"
-        yield from measured("strata", subject, _moved_in_strata, persons, stage, epsilon)
+        yield from checks.measured("strata", subject, _moved_in_strata, persons, stage, epsilon)
 
 
 def _tables() -> list[pd.DataFrame]:
@@ -617,7 +612,7 @@ def _moved_in_strata(strata: _Strata, stage: _Stage, epsilon: float) -> float:
         one, other = ([values_of(rows) for rows in side] for side in sides)
         moved = [before - after for before, after in zip(one, other, strict=True)]
         shares.append(worth.share_of_changes(noise, claim, moved))
-    return largest(shares)
+    return checks.largest(shares)
 
 
 def _stage_of_matrices(
@@ -662,7 +657,7 @@ def _charged(epsilon: float) -> float:
 _PATIENTS = "y ~ x + person(patient)"
 
 
-def audit_persons_of_fits(epsilon: float) -> Iterator[Check]:
+def audit_persons_of_fits(epsilon: float) -> Iterator[checks.Check]:
     """Compare what is told of two tables of as many persons, and weigh the persons of one."""
     for subject, measure, allowed in (
         ("pages and errors that differ by the number of records", _told, 0.0),
@@ -674,7 +669,7 @@ def audit_persons_of_fits(epsilon: float) -> Iterator[Check]:
         ("how far a person moves the scores of fits to choose from", _moved_choice, 1.0),
         ("how far a person moves the counts behind suggested bounds", _moved_ranges, 2.0),
     ):
-        yield from measured("persons", subject, measure, epsilon, allowed=allowed)
+        yield from checks.measured("persons", subject, measure, epsilon, allowed=allowed)
 
 
 def _table(records: int, response: int = 0) -> pd.DataFrame:
@@ -796,4 +791,4 @@ def _moved_choice(epsilon: float) -> float:
                 )
             changes.append(totals[1] - totals[0])
         widths.append(float(np.ptp(changes)) / width)
-    return largest(widths)
+    return checks.largest(widths)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privatelr.audit.density.pairs import Pair
 from privatelr.audit.law_definitions import definition_of
 from privatelr.mechanisms import Problem, vector_of
 from privatelr.mechanisms.calibration import Calibration
@@ -29,9 +29,6 @@ from privatelr.mechanisms.stages.matrices import MomentsCalibration
 from privatelr.numerics import Loss
 from privatelr.privacy.noise import NoiseLaw
 from privatelr.types import FloatArray
-
-if TYPE_CHECKING:
-    from privatelr.audit.density.pairs import Pair
 
 _SLACK = 1e-7
 """Losses count as equal to the largest one up to this relative difference."""

@@ -42,7 +42,6 @@ from privatelr.mechanisms.calibration import Calibration
 from privatelr.mechanisms.request import LENGTHS
 from privatelr.mechanisms.signed_rows import minimisers
 from privatelr.mechanisms.stages.histogram import HistogramCalibration
-from privatelr.mechanisms.stages.lengths import LengthCalibration
 from privatelr.mechanisms.stages.matrices import MomentsCalibration
 from privatelr.mechanisms.stages.scale import ScaleCalibration
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP, to_zcdp
@@ -377,11 +376,6 @@ def counts_loss(made: HistogramCalibration) -> PrivacyLoss:
     return _alone("counts", made.proven, share_of(made.proven, *counts_spend(made)))
 
 
-def length_loss(made: LengthCalibration) -> PrivacyLoss:
-    """The loss of the choice of a length alone, for two tables on which scores move most."""
-    return _alone("length", made.proven, share_of_choices(made.eta, 1, made.proven))
-
-
 def _alone(
     of: str, claim: Guarantee, share: float, output: FloatArray | None = None
 ) -> PrivacyLoss:
@@ -429,8 +423,9 @@ def losses_beside(
         found.append(scale_loss(largest_change(scale) if change is None else change, scale))
     if plan.histogram is not None:
         found.append(counts_loss(plan.histogram))
-    if (lengths := plan.parts.get(LENGTHS)) is not None:
-        found.append(length_loss(lengths))
+    if (made := plan.parts.get(LENGTHS)) is not None:  # on two tables on which scores move most
+        share = share_of_choices(made.eta, 1, made.proven)
+        found.append(_alone("length", made.proven, share))
     return found
 
 

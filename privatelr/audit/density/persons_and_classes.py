@@ -22,22 +22,7 @@ from itertools import product
 import numpy as np
 from scipy import optimize
 
-from privatelr.audit.checks import (
-    INTERCEPT_AND_SLOPE,
-    ONE_COLUMN,
-    RECORDS,
-    Check,
-    Setting,
-    claimed_number,
-    claims_of_size,
-    largest,
-    measured,
-    number,
-    plan_at,
-    plan_in,
-    short,
-    worst_share,
-)
+from privatelr.audit import checks
 from privatelr.audit.density import exact
 from privatelr.audit.density.loss import FINE, loss_law, loss_of, shield_ratio
 from privatelr.audit.density.pairs import PULL, TURN, Pair
@@ -99,8 +84,10 @@ def calibrated(
     Neighbours are those of the target, and change so many fits to strata.
     """
     persons = target.neighbours == REPLACE_PERSON
-    facts = Problem(RECORDS, d, loss, 1.0, persons=persons, classes=classes, touched=touched)
-    plan = plan_at(Request(target, "objective", None, "free", "keep", kinds=kinds), facts, small)
+    facts = Problem(checks.RECORDS, d, loss, 1.0, persons=persons, classes=classes, touched=touched)
+    plan = checks.plan_at(
+        Request(target, "objective", None, "free", "keep", kinds=kinds), facts, small
+    )
     assert plan is not None
     return plan.coefficients
 
@@ -114,7 +101,7 @@ def climbed(
         optimize.minimize(lambda at: -loss_at(at), start, method="Nelder-Mead", options=limits)
         for start in starts
     ]
-    best = largest(-end.fun for end in ends)
+    best = checks.largest(-end.fun for end in ends)
     return best, next(end.x for end in ends if -end.fun == best)
 
 
@@ -124,7 +111,7 @@ def climbed(
 def log_ratio_at(calibration: Calibration, pair: Pair, w: FloatArray) -> float:
     """Log ratio of the densities of the minimiser at w ``(d,)``, old person over new."""
     found = exact.tilt_losses(pair, calibration.problem, calibration.noise, w[None])
-    return number(float(found[0]))
+    return checks.number(float(found[0]))
 
 
 def adversarial(
@@ -207,7 +194,7 @@ def worst_under_gaussian(
     def share_at(at: FloatArray, step: float = _ROUGH) -> float:
         pair, _ = _case_of(calibration, at, size, most, turns=0.0)
         law = loss_law(pair, calibration, np.random.default_rng(1), step)
-        return law.in_unit_of(target, mu) / claimed_number(target)
+        return law.in_unit_of(target, mu) / checks.claimed_number(target)
 
     # angles between records, and their margins: steep, and curved in many directions
     places = ((0.0, -_FARTHEST), (0.5, -_FARTHEST), (0.3, -2.0), (0.8, 0.0))
@@ -324,7 +311,7 @@ def classes_loss(
     b = -problem.penalty * vectors - shared.gradient(vectors) - pulled
     ratio = float(law.log_ratios(b.reshape(1, -1), change.reshape(1, -1))[0])
     others = shared.hessian(vectors) + problem.penalty * np.eye(vectors.size)
-    return number(ratio + old.log_det(vectors, others) - new.log_det(vectors, others))
+    return checks.number(ratio + old.log_det(vectors, others) - new.log_det(vectors, others))
 
 
 def one_record(row: FloatArray, place: int) -> ClassedRows:
@@ -399,7 +386,7 @@ def worst_classes(calibration: Calibration, rng: np.random.Generator, size: int 
         even = 0.1 * (np.arange(k - 1) + 0.1 * rng.standard_normal(k - 1))
         last = [_REACH] if d == 2 else [_REACH, _SPREADS[start]]
         first = max((np.r_[low, even, last] for low in _LINKS[start::_STARTS]), key=loss_of_links)
-        best = largest((best, climbed(loss_of_links, [first], 250)[0]))
+        best = checks.largest((best, climbed(loss_of_links, [first], 250)[0]))
     return best
 
 
@@ -421,19 +408,19 @@ def _moved(rng: np.random.Generator) -> Iterator[float]:
 # -- offsets and weights -------------------------------------------------------------------------
 
 _PLACES: tuple[Placement, ...] = ("objective", "output")
-_MOVED = Setting(12.0, 4.0, ONE_COLUMN, offset=40.0)
+_MOVED = checks.Setting(12.0, 4.0, checks.ONE_COLUMN, offset=40.0)
 """One column, and a penalty so small that a record pays for its curvature. Without an offset,
 opposite records have opposite margins there, and lose less than the claim."""
-_OTHERWISE = {"offset": _MOVED, "weights": Setting(2.0, 4.0, INTERCEPT_AND_SLOPE)}
+_OTHERWISE = {"offset": _MOVED, "weights": checks.Setting(2.0, 4.0, checks.INTERCEPT_AND_SLOPE)}
 _WEIGHTS = ((0.5, 1.0), (1.0, 0.5), (0.9, 0.9), (0.01, 1.0), (1.0, 0.01))
 """What the old and the new record count."""
 
 
 def _ratios(
-    request: Request, loss: Loss, setting: Setting, rng: np.random.Generator
+    request: Request, loss: Loss, setting: checks.Setting, rng: np.random.Generator
 ) -> Iterator[float]:
     """The loss over the claim on the worst pair, and where one of its records counts less."""
-    plan = plan_in(request, loss, setting)
+    plan = checks.plan_in(request, loss, setting)
     assert plan is not None
     worst = search(plan.coefficients, rng, 1)
     yield worst.loss.ratio
@@ -445,7 +432,9 @@ def _ratios(
 # -- all of them ---------------------------------------------------------------------------------
 
 
-def audit_changes(epsilon: float, rng: np.random.Generator, only: str = "*") -> Iterator[Check]:
+def audit_changes(
+    epsilon: float, rng: np.random.Generator, only: str = "*"
+) -> Iterator[checks.Check]:
     """The largest loss over the claim of persons, strata and classes, with offsets and weights.
 
     Pure claims are checked at two sizes of the penalty. Only subjects that match the pattern `only`
@@ -453,7 +442,7 @@ def audit_changes(epsilon: float, rng: np.random.Generator, only: str = "*") -> 
     """
     for part, subject, shares in _cases(epsilon, rng):
         if fnmatch(f"{part}, {subject}", only):
-            yield from measured(part, subject, worst_share, shares)
+            yield from checks.measured(part, subject, checks.worst_share, shares)
 
 
 def _cases(epsilon: float, rng: np.random.Generator) -> Iterator[tuple[str, str, Iterable[float]]]:
@@ -462,65 +451,57 @@ def _cases(epsilon: float, rng: np.random.Generator) -> Iterator[tuple[str, str,
     Nothing is calibrated before the shares are asked for, so that an error becomes a verdict.
     """
     record, person = PureDP(epsilon), PureDP(epsilon, REPLACE_PERSON)
-    of_persons = [replace(claim, neighbours=REPLACE_PERSON) for claim in claims_of_size(epsilon)]
+    of_persons = [
+        replace(claim, neighbours=REPLACE_PERSON) for claim in checks.claims_of_size(epsilon)
+    ]
     for loss in LOSSES.values():
         for small in _SIZES:
             where = f"{loss.name}, free lambda / {small:g}: loss of"
-            yield (
-                "persons",
-                f"{where} a person over the claim",
-                (
-                    worst_person(made, size, most, rng) / epsilon
-                    for d in (2, 3)
-                    for made in [calibrated(loss, person, d, small)]
-                    for size, most in _PERSONS
-                ),
-            )
-            yield (
-                "strata",
-                f"{where} two strata over the claim",
-                (
-                    worst_move(calibrated(loss, record, d, small, touched=2)) / epsilon
-                    for d in (2, 3)
-                ),
-            )
+            shares = _shares_of_persons(loss, person, small, rng)
+            yield "persons", f"{where} a person over the claim", shares
+            made = (calibrated(loss, record, d, small, touched=2) for d in (2, 3))
+            shares = (worst_move(each) / epsilon for each in made)
+            yield "strata", f"{where} two strata over the claim", shares
         for claim in of_persons[1:]:
-            subject = f"{loss.name}, {short(claim)}: Gaussian loss of a person over the claim"
+            subject = (
+                f"{loss.name}, {checks.short(claim)}: Gaussian loss of a person over the claim"
+            )
             shares = (
                 worst_under_gaussian(calibrated(loss, claim, 2, 1.0, kinds=GAUSSIAN), size, 1, rng)
                 for size in (1, 4)
             )
             yield "persons", subject, shares
-        yield (
-            "strata",
-            f"{loss.name}: loss of a person in three strata over the claim",
-            (
-                worst_spread(calibrated(loss, person, 2, small, touched=3), 3) / epsilon
-                for small in _SIZES
-            ),
-        )
+        made = (calibrated(loss, person, 2, small, touched=3) for small in _SIZES)
+        shares = (worst_spread(each, 3) / epsilon for each in made)
+        yield "strata", f"{loss.name}: loss of a person in three strata over the claim", shares
     for (part, setting), loss, place, claim in product(
-        _OTHERWISE.items(), LOSSES.values(), _PLACES, claims_of_size(epsilon)[:2]
+        _OTHERWISE.items(), LOSSES.values(), _PLACES, checks.claims_of_size(epsilon)[:2]
     ):
         where = "one column, " if setting is _MOVED else ""
-        subject = f"{where}{loss.name}, {place}, {short(claim)}: loss over the claim"
+        subject = f"{where}{loss.name}, {place}, {checks.short(claim)}: loss over the claim"
         request = Request(claim, place, None, "free", "keep")
         yield part, subject, _ratios(request, loss, setting, rng)
     yield "classes", "softmax: change of the gradient over its bound", _moved(rng)
-    for small, (whose, promise, sizes) in product(
-        _SIZES, (("record", record, {2: [1]}), ("person", person, {3: [1, 3]}))
-    ):
-        subject = f"softmax, automatic lambda / {small:g}: loss of a {whose} over the claim"
-        yield (
-            "classes",
-            subject,
-            (
-                worst_classes(
-                    calibrated(LOSSES["logistic"], promise, d, small, classes=k), rng, size
-                )
-                / epsilon
-                for k in (3, 4)
-                for d in sizes
-                for size in sizes[d]
-            ),
-        )
+    for small in _SIZES:
+        where = f"softmax, automatic lambda / {small:g}: loss of a"
+        shares = _shares_of_classes(record, 2, (1,), small, rng)
+        yield "classes", f"{where} record over the claim", shares
+        shares = _shares_of_classes(person, 3, (1, 3), small, rng)
+        yield "classes", f"{where} person over the claim", shares
+
+
+def _shares_of_persons(
+    loss: Loss, claim: PureDP, small: float, rng: np.random.Generator
+) -> Iterator[float]:
+    for d in (2, 3):
+        made = calibrated(loss, claim, d, small)
+        for size, most in _PERSONS:
+            yield worst_person(made, size, most, rng) / claim.epsilon
+
+
+def _shares_of_classes(
+    claim: PureDP, d: int, sizes: tuple[int, ...], small: float, rng: np.random.Generator
+) -> Iterator[float]:
+    for k, size in product((3, 4), sizes):
+        made = calibrated(LOSSES["logistic"], claim, d, small, classes=k)
+        yield worst_classes(made, rng, size) / claim.epsilon

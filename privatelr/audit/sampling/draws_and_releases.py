@@ -141,9 +141,8 @@ def _drawn(rng: np.random.Generator, count: int, only: str) -> Iterator[Check]:
     missing = {law.__name__ for law in LAWS.values()} - seen
     yield Check("draws", "laws of noise that no fit was seen to draw from", len(missing))
     for law in (SphericalLaplace(_BLOCKWISE, 2.0), GaussianNoise(_BLOCKWISE, 0.7)):
-        works.append(
-            (f"{law.title} in blocks: {other} it has another law", partial(_in_blocks, law))
-        )
+        subject = f"{law.title} in blocks: {other} it has another law"
+        works.append((subject, partial(_in_blocks, law)))
     works.append((f"uniform numbers: {other} they are not", _uniform))
     for subject, work in works:
         if only in subject:
@@ -310,14 +309,13 @@ def _sources(only: str) -> Iterator[Check]:
         ("sixty choices", _play, 60, 0),
     ):
         if only in name:
-            given = name, draw, uniforms, coincide
-            yield from guarded("source", name, _source_checks, *given)
+            yield from guarded("source", name, _source_checks, name, draw, uniforms, coincide)
 
 
 def _source_checks(
     name: str, draw: Callable[[], FloatArray], uniforms: int, coincide: int
 ) -> Iterator[Check]:
-    seeded, known, taken = [], [], []
+    seeded, known, taken = list[FloatArray](), list[FloatArray](), list[int]()
     for _ in range(2):
         with _global_generators_seeded():
             seeded.append(draw())
@@ -325,14 +323,11 @@ def _source_checks(
         with known_bits(key) as bits:
             known.append(draw())
             taken.append(bits.taken)
+    from_seeds, unchanged = np.sum(seeded[0] == seeded[1]), np.sum(known[0] == known[2])
     for what, found, allowed in (
-        (
-            "numbers that follow from a seed of Python or NumPy",
-            np.sum(seeded[0] == seeded[1]),
-            coincide,
-        ),
+        ("numbers that follow from a seed of Python or NumPy", from_seeds, coincide),
         ("numbers that do not follow from the system's bits", np.sum(known[0] != known[1]), 0),
-        ("numbers that other bits leave as they are", np.sum(known[0] == known[2]), coincide),
+        ("numbers that other bits leave as they are", unchanged, coincide),
         ("uniform numbers without fresh bits", max(uniforms - min(taken) / _BYTES, 0.0), 0),
     ):
         yield Check("source", f"{name}: {what}", float(found), allowed)
@@ -402,11 +397,9 @@ def audit_releases(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
             subject = f"{placement}, {label(loss)}: distance to minimum and moments, over the most"
             yield from measured(PART, subject, _worst, off, rng)
         for classes in (3, 7):
-            given = _off_softmax, placement, classes, epsilon, rng
-            subject = (
-                f"{placement}, {classes} classes: distance to the exact minimum, over the most"
-            )
-            yield from measured(PART, subject, *given)
+            off = partial(_off_softmax, placement, classes, epsilon, rng)
+            what = f"{placement}, {classes} classes"
+            yield from measured(PART, f"{what}: distance to the exact minimum, over the most", off)
     for claim in (PureDP(epsilon), ZCDP(epsilon**2 / 2)):
         subject = f"scale, {claim}: distance to its moments and noise, over the most"
         yield from measured(PART, subject, _worst, partial(_off_scale, claim, rng), rng)
