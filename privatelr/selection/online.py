@@ -480,16 +480,10 @@ class PrivateFTRL:
         sequence = np.random.SeedSequence([seed, over])
         return SeededRandomness(int(sequence.generate_state(1, np.uint64)[0]))
 
-    def __copy__(self) -> PrivateFTRL:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> PrivateFTRL:
-        return self
-
     def __reduce__(self) -> Any:
         raise TypeError(
-            "a play is not pickled: its copy would draw a second time what was paid for once; "
-            "save() moves it."
+            "a play is neither copied nor pickled: its copy would draw a second time what was paid "
+            "for once; save() moves it."
         )
 
     def __repr__(self) -> str:
@@ -531,9 +525,8 @@ def write_state(path: str | os.PathLike[str], state: State) -> None:
     try:
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise _refusal(
-            name, "there is such a file, and no state is written over another one"
-        ) from None
+        taken = "there is such a file, and no state is written over another one"
+        raise _refusal(name, taken) from None
     except OSError as error:
         raise _unreadable(name, error) from None
     try:

@@ -33,6 +33,7 @@ from privatelr.privacy.accounting import in_agreement
 from privatelr.privacy.noise import Arithmetic, Draw, Randomness, RandomVector
 from privatelr.selection.choices import PrintedFacts, Selections, require_x_bound
 from privatelr.selection.entropic import (
+    UNIT,
     Entropic,
     coefficients,
     entropic_minimum,
@@ -48,7 +49,7 @@ else:
 
 _SLOPE_ERROR = 1e-9
 """Upper bound on the relative error of a slope in doubles, far above the actual error."""
-_STABILITY_ROUNDING = 1e-12
+_ROUNDING = 1e-12
 """Upper bound on the relative error of a dozen operations in doubles, far above the actual one."""
 
 
@@ -76,11 +77,6 @@ class SimplexProblem:
     radius: float
     loss: Loss
     lambda_: float = 0.0
-
-    @property
-    def options(self) -> int:
-        """The number of options: every column, and every column with the opposite sign."""
-        return 2 * self.d
 
     @property
     def reach(self) -> float:
@@ -174,8 +170,8 @@ def simplex_stability(
     ``2 slack`` at most.
     """
     lam = n * lambda_
-    rate = (2 * slope_bound * width + 2 * slack) / lam * (1 + _STABILITY_ROUNDING)
-    kappa = n * curvature_bound * width**2 / (4 * lam) * (1 + _STABILITY_ROUNDING)
+    rate = (2 * slope_bound * width + 2 * slack) / lam * (1 + _ROUNDING)
+    kappa = n * curvature_bound * width**2 / (4 * lam) * (1 + _ROUNDING)
     bent = math.sqrt(kappa) / 2 if kappa >= 1 else kappa / (1 + kappa)
     largest = rate * (1 + math.sqrt(1 + kappa)) / 2
     return Stability(largest, rate * (1 + bent), rate / 2, kappa)
@@ -189,8 +185,6 @@ _CLOSE = 1e-10
 """Relative accuracy to which a lambda is searched for."""
 _LARGEST_LAMBDA = 1e100
 """Largest lambda that is tried before a search gives up."""
-_ROUNDING = 1e-12
-"""Upper bound on the relative error of a few operations in doubles."""
 _GRID = 40
 """Number of lambdas that are compared in the first pass."""
 
@@ -297,7 +291,7 @@ def suggest_lambda(facts: SimplexProblem, target: privacy.Promise) -> float:
     the first term, and the release of m affordable draws in place of the minimiser the second.
     """
     least = min_lambda(facts, target)
-    highest = max(4 * least, 4 * facts.slope_bound * facts.reach / math.log(facts.options))
+    highest = max(4 * least, 4 * facts.slope_bound * facts.reach / math.log(2 * facts.d))
     grid = np.geomspace(least, highest, _GRID)
     best = least_risk(facts, target, grid)
     around = grid[max(best - 1, 0)], grid[min(best + 1, _GRID - 1)]
@@ -313,7 +307,7 @@ def least_risk(facts: SimplexProblem, target: privacy.Promise, grid: FloatArray)
         m = affordable_draws(target, stability_of(facts.with_lambda(lambda_)))
         if m > 0:
             drawn = min(curvature * width**2 / (8 * m), slope * width / (2 * math.sqrt(m)))
-            risks[place] = lambda_ * math.log(facts.options) + drawn
+            risks[place] = lambda_ * math.log(2 * facts.d) + drawn
     return int(np.argmin(risks))
 
 
@@ -333,8 +327,6 @@ def refuse(facts: SimplexProblem, target: privacy.Promise, lambda_: float) -> No
 # -- draws, and the release ------------------------------------------------------------------------
 
 
-_UNIT = 2.0**-53
-"""Largest relative error of one rounding to a double."""
 _BATCH = 100_000
 """Largest number of uniform numbers in memory at once."""
 
@@ -405,7 +397,7 @@ def ends_of(logs: FloatArray) -> tuple[FloatArray, float]:
     """
     weights = np.exp(logs - logs.max())
     sums = np.cumsum(weights)
-    error = 4 * (len(logs) + math.log(len(logs)) + 16) * _UNIT
+    error = 4 * (len(logs) + math.log(len(logs)) + 16) * UNIT
     return sums / sums[-1], error
 
 
@@ -475,7 +467,7 @@ def release_simplex(
     require_x_bound(rows, calibration)
     logs = minimiser_logs(rows, calibration)
     if calibration.stability is None:
-        none = np.zeros(calibration.problem.options, dtype=np.intp)
+        none = np.zeros(2 * rows.d, dtype=np.intp)
         exact = coefficients(shares(logs), calibration.problem.radius)
         return Selections(none, calibration, calibration.target, exact=exact)
     counts = draw_histogram(logs, calibration.draws, randomness)
@@ -489,8 +481,8 @@ def minimiser_logs(rows: EntryRows, calibration: SimplexCalibration) -> FloatArr
     whether it gives up depends on the data.
     """
     problem = calibration.problem
-    flat = np.zeros(problem.options)
-    objective = Entropic(rows, problem.loss, problem.radius, problem.penalty, flat)
+    prior = np.zeros(2 * problem.d)
+    objective = Entropic(rows, problem.loss, problem.radius, problem.penalty, prior)
     patience = _PATIENCE if calibration.stability is None else None
     return entropic_minimum(objective, calibration.tolerance, patience=patience)
 

@@ -316,7 +316,6 @@ def epsilon_lower_bound(
     *,
     trials: int,
     alpha: float = 1e-3,
-    score: Score | None = None,
     rng: np.random.Generator | None = None,
 ) -> float:
     """A lower bound on the epsilon of a mechanism, from its outputs.
@@ -334,9 +333,6 @@ def epsilon_lower_bound(
         Number of runs on each of the two.
     alpha : float
         Probability that the bound is wrong.
-    score : callable, optional
-        The log likelihood ratio ``(m,)`` of outputs ``(m, k)``, data over neighbour, if it is
-        known. By default a classifier is learned.
     rng : Generator, optional
 
     Returns
@@ -356,7 +352,7 @@ def epsilon_lower_bound(
     *Assumed public*: both datasets. *Not covered*: time and memory of the mechanism.
     """
     first, second = run_both(mechanism, data, neighbour, trials, rng)
-    return bound_from_outputs(first, second, _log_ratio, alpha, score)
+    return bound_from_outputs(first, second, _log_ratio, alpha)
 
 
 @suggests_arguments
@@ -368,7 +364,6 @@ def delta_lower_bound(
     epsilon: float,
     trials: int,
     alpha: float = 1e-3,
-    score: Score | None = None,
     rng: np.random.Generator | None = None,
 ) -> float:
     """A lower bound on the delta of a mechanism at an epsilon, from its outputs.
@@ -392,7 +387,7 @@ def delta_lower_bound(
     """
     require_number(ArgumentError, "epsilon", epsilon, "a number from 0", at_least=0)
     first, second = run_both(mechanism, data, neighbour, trials, rng)
-    return bound_from_outputs(first, second, _delta_at(epsilon), alpha, score)
+    return bound_from_outputs(first, second, _delta_at(epsilon), alpha)
 
 
 def run_both(
@@ -446,7 +441,11 @@ def evidence_of(claim: Guarantee) -> Evidence:
 def bound_from_outputs(
     first: Outputs, second: Outputs, evidence: Evidence, alpha: float, known: Score | None = None
 ) -> float:
-    """A lower bound on the loss that `evidence` is about, as `epsilon_lower_bound`."""
+    """A lower bound on the loss that `evidence` is about, as `epsilon_lower_bound`.
+
+    The log likelihood ratio ``(m,)`` of outputs ``(m, k)`` is learned by a classifier unless it is
+    `known`.
+    """
     require_number(ArgumentError, "alpha", alpha, "a number between 0 and 1", above=0, at_most=0.5)
     half = (len(first) // 2, len(second) // 2)
     learned = learn(first.take(slice(half[0])), second.take(slice(half[1])), known)
