@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from itertools import product, starmap
 from typing import Any
 
@@ -292,9 +293,15 @@ def number(found: float) -> float:
 
 
 def guarded(
-    part: str, subject: str, work: Callable[..., Iterable[Check]], *given: Any
+    part: str, subject: str, work: Callable[..., Iterable[Check]], *given: Any, only: str = "*"
 ) -> Iterator[Check]:
-    """Yield the checks of ``work(*given)``; if it raises an error, the last check reports that."""
+    """Yield the checks of ``work(*given)``; if it raises an error, the last check reports that.
+
+    There are none unless the subject matches the pattern `only`, whose wildcards are those of file
+    names.
+    """
+    if not fnmatch(subject, only):
+        return
     try:
         yield from work(*given)
     except Exception as failure:  # an audit reports any error as a verdict, and goes on
@@ -302,12 +309,19 @@ def guarded(
 
 
 def measured(
-    part: str, subject: str, measure: Callable[..., float], *given: Any, allowed: float = 1.0
+    part: str,
+    subject: str,
+    measure: Callable[..., float],
+    *given: Any,
+    allowed: float = 1.0,
+    only: str = "*",
 ) -> Iterator[Check]:
     """Yield the check of the number that ``measure(*given)`` returns, or of its error."""
-    yield from guarded(
-        part, subject, lambda: [Check(part, subject, float(measure(*given)), allowed)]
-    )
+
+    def work() -> list[Check]:
+        return [Check(part, subject, float(measure(*given)), allowed)]
+
+    yield from guarded(part, subject, work, only=only)
 
 
 def worst_share(shares: Iterable[float]) -> float:

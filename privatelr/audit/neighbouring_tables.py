@@ -182,24 +182,17 @@ def audit_formulas(epsilon: float, only: str = "*") -> Iterator[checks.Check]:
     pattern `only` are checked.
     """
     claims = checks.claims_of_size(epsilon)
-    works: list[tuple[str, Callable[[], float], float]] = [
-        (
-            f"{' '.join(filter(None, (case.formula, case.what)))}, "
-            f"{'objective' if op else 'output'}, {checks.short(claims[at])}: loss over the claim",
-            partial(_largest_loss, case, op, claims[at]),
-            1.0,
-        )
-        for case, op in product(FORMULAS, (True, False))
-        for at in case.claims
-        if not (op and case.slow and at > 0)
-    ]
-    works += [
-        ("counts of scores: counts that one record moves", _moved_counts, 2.0),
-        ("counts of scores: their noise in fits, deviations", _noise_of_counts, 6.0),
-    ]
-    for subject, measure, allowed in works:
-        if fnmatch(subject, only):
-            yield from checks.measured("formula", subject, measure, allowed=allowed)
+    checked = partial(checks.measured, "formula", only=only)
+    for case, op in product(FORMULAS, (True, False)):
+        named = " ".join(filter(None, (case.formula, case.what)))
+        named = f"{named}, {'objective' if op else 'output'}"
+        for claim in (claims[at] for at in case.claims if not (op and case.slow and at > 0)):
+            subject = f"{named}, {checks.short(claim)}: loss over the claim"
+            yield from checked(subject, _largest_loss, case, op, claim)
+    subject = "counts of scores: counts that one record moves"
+    yield from checked(subject, _moved_counts, allowed=2.0)
+    subject = "counts of scores: their noise in fits, deviations"
+    yield from checked(subject, _noise_of_counts, allowed=6.0)
 
 
 def _largest_loss(case: TableCase, op: bool, claim: Promise) -> float:
@@ -379,8 +372,8 @@ def audit_long_records(epsilon: float, only: str = "*") -> Iterator[checks.Check
         subject = (
             f"matrices, {checks.short(claim)}, {'Laplace' if kinds is LAPLACE else 'Gaussian'}"
         )
-        if fnmatch(subject, only):
-            yield from checks.guarded("long", subject, _matrices, claim, kinds, subject)
+        given = claim, kinds, subject
+        yield from checks.guarded("long", subject, _matrices, *given, only=only)
     reached: dict[str, float] = {}
     for named, case in _CASES.items():
         neighbours = REPLACE_PERSON if "person(" in case.formula else REPLACE_ONE

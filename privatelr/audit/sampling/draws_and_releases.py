@@ -132,21 +132,17 @@ def audit_draws(rng: np.random.Generator, count: int, only: str = "") -> Iterato
 
 
 def _drawn(rng: np.random.Generator, count: int, only: str) -> Iterator[Check]:
-    seen, other = {NoNoise.__name__}, "digits of evidence that"
-    works: list[tuple[str, Callable[[], float]]] = []
-    for drawing in drawings():
-        seen |= {type(law).__name__ for law in drawing.laws}
-        compare = partial(_compare, drawing, rng, count)
-        works.append((f"{drawing.name}: {other} they have another law", compare))
-    missing = {law.__name__ for law in LAWS.values()} - seen
+    compared, other = list(drawings()), "digits of evidence that"
+    seen = {NoNoise, *(type(law) for drawing in compared for law in drawing.laws)}
+    missing = set(LAWS.values()) - seen
     yield Check("draws", "laws of noise that no fit was seen to draw from", len(missing))
+    checked = partial(measured, "draws", allowed=_EVIDENCE, only=f"*{only}*")
+    for drawing in compared:
+        subject = f"{drawing.name}: {other} they have another law"
+        yield from checked(subject, _compare, drawing, rng, count)
     for law in (SphericalLaplace(_BLOCKWISE, 2.0), GaussianNoise(_BLOCKWISE, 0.7)):
-        subject = f"{law.title} in blocks: {other} it has another law"
-        works.append((subject, partial(_in_blocks, law)))
-    works.append((f"uniform numbers: {other} they are not", _uniform))
-    for subject, work in works:
-        if only in subject:
-            yield from measured("draws", subject, work, allowed=_EVIDENCE)
+        yield from checked(f"{law.title} in blocks: {other} it has another law", _in_blocks, law)
+    yield from checked(f"uniform numbers: {other} they are not", _uniform)
 
 
 def _compare(drawing: Drawing, rng: np.random.Generator, count: int) -> float:
@@ -308,8 +304,8 @@ def _sources(only: str) -> Iterator[Check]:
         ("a fit of three classes", _fit_classes, 9, _COINCIDE),
         ("sixty choices", _play, 60, 0),
     ):
-        if only in name:
-            yield from guarded("source", name, _source_checks, name, draw, uniforms, coincide)
+        given = name, draw, uniforms, coincide
+        yield from guarded("source", name, _source_checks, *given, only=f"*{only}*")
 
 
 def _source_checks(
