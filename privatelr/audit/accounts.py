@@ -97,19 +97,15 @@ def exact_delta(releases: list[Charged], epsilon: float) -> float:
 
 def audit_ledger(rng: np.random.Generator) -> Iterator[Check]:
     """Checks of what is left, events, charges by fits, files, and random small ledgers."""
-    for subject, work in (
-        ("what is left", _rests),
-        ("events", _false_events),
-        ("fits", _fits),
-        ("on disk", _on_disk),
-    ):
-        yield from guarded("ledger", subject, work, rng)
-    for subject, measure, allowed in (
-        ("prices chosen by results: delta over that of the budget", _chosen, 1.0),
-        ("deltas of both kinds: delta over that of the budget", _deltas, 1.0),
-        ("persons: charges about another column that were accepted", _persons, 0.0),
-    ):
-        yield from measured("ledger", subject, measure, allowed=allowed)
+    yield from guarded("ledger", "what is left", _rests, rng)
+    yield from guarded("ledger", "events", _false_events, rng)
+    yield from guarded("ledger", "fits", _fits)
+    yield from guarded("ledger", "on disk", _on_disk, rng)
+    over = "delta over that of the budget"
+    yield from measured("ledger", f"prices chosen by results: {over}", _chosen)
+    yield from measured("ledger", f"deltas of both kinds: {over}", _deltas)
+    subject = "persons: charges about another column that were accepted"
+    yield from measured("ledger", subject, _persons, allowed=0.0)
     yield from audit_small_ledgers(rng)
 
 
@@ -204,7 +200,7 @@ def _persons() -> float:
     return 0.0
 
 
-def _fits(rng: np.random.Generator) -> Iterator[Check]:
+def _fits() -> Iterator[Check]:
     """Check that a fit and an online mechanism charge the ledger that they are given.
 
     The ledger is an argument, or that of an open ``with`` block.
@@ -328,11 +324,7 @@ def audit_small_ledgers(rng: np.random.Generator) -> Iterator[Check]:
     for account, delta in product(("sum", "renyi", None), (0.0, 1e-6, 1e-3)):
         subject = f"small ledgers, account {account}, delta {delta:g}"
         yield from guarded("ledger", subject, _filter, account, delta, subject, rng)
-    for subject, work in (
-        ("sums", _sums),
-        ("plans", _plans),
-        ("groups of rows", _groups),
-    ):
+    for subject, work in (("sums", _sums), ("plans", _plans), ("groups of rows", _groups)):
         yield from guarded("ledger", subject, work, subject, rng)
 
 

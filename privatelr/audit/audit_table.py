@@ -173,12 +173,8 @@ def row_or_failure(
     try:
         return make(*given)
     except Exception as failure:
-        none, why = math.nan, could_not(failure)
-        return Row(
-            *(placement, loss, short(claim), claimed_number(claim), none, none, ""),
-            buys=buys,
-            failure=why,
-        )
+        numbers, why = (claimed_number(claim), math.nan, math.nan), could_not(failure)
+        return Row(placement, loss, short(claim), *numbers, "", buys=buys, failure=why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,16 +271,8 @@ class Audit:
         for buys, share in _SHARES.items():
             rows = [row for row in self.rows if row.buys == buys]
             wide = max([14, *(len(row.loss) + 1 for row in rows)])
-            words = (
-                "mechanism",
-                "loss",
-                f"claim for {buys}",
-                "exact",
-                "of claim",
-                share,
-                "sampled",
-            )
-            head = _LINE.format(*words, "verdict", wide=wide)
+            found = ("exact", "of claim", share, "sampled", "verdict")
+            head = _LINE.format("mechanism", "loss", f"claim for {buys}", *found, wide=wide)
             lines += ruled(head, [row.line(wide) for row in rows])
             legends += [buys] if rows and buys != "coefficients" else []
         marked = any(row.claim.endswith(LAPLACE_MARK) for row in self.rows)

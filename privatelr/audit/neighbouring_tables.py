@@ -50,8 +50,6 @@ from privatelr.mechanisms import (
     range_selection,
 )
 from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE
-from privatelr.mechanisms.stages import histogram as histogram_stage
-from privatelr.mechanisms.stages import scale as scale_stage
 from privatelr.mechanisms.stages.histogram import calibrate_histogram, score_counts
 from privatelr.mechanisms.stages.lengths import (
     LENGTH_GRID,
@@ -222,7 +220,7 @@ def _exact_counts(fit: Fit, table: Any) -> FloatArray:
     rows = read_design(fit.spec, as_batch(table), DenseRows)
     release = fit.roc.release
     edges = release.scale.edges(release.calibration.bins)
-    return histogram_stage.score_counts(rows, fit.release.coef, edges)
+    return score_counts(rows, fit.release.coef, edges)
 
 
 def _moved_counts() -> float:
@@ -475,8 +473,7 @@ def _watched(
     watch = _Watch(w)
     with ExitStack() as patched:
         own = {sys.modules[type(stage).__module__] for stage in STAGES.values()}
-        rounding = {module for module in own if hasattr(module, "rounded_sum")}
-        for module in {scale_stage, histogram_stage, *rounding}:
+        for module in {module for module in own if hasattr(module, "rounded_sum")}:
             patched.enter_context(mock.patch.object(module, "rounded_sum", watch.rounded))
         patched.enter_context(mock.patch.object(perturbation, "rounded_sum", watch.minimiser))
         patched.enter_context(mock.patch.object(fitting, "release_length", watch.length))

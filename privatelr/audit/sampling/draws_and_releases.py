@@ -103,14 +103,9 @@ class Drawing:
 def drawings() -> Iterator[Drawing]:
     """All laws of the noise of fits, stage by stage."""
     for name, plan in plans_of_laws(1.0):
-        yield Drawing(name, tuple(_laws(plan)), partial(_draw_plan, plan))
-
-
-def _laws(plan: StagedCalibration) -> Iterator[NoiseLaw]:
-    """The laws of a plan in the order of its draws."""
-    yield plan.coefficients.noise
-    yield plan.coefficients.shield
-    yield from (plan.parts[name].noise for name in draw_all(plan, SystemRandomness()).others)
+        others = (plan.parts[part].noise for part in draw_all(plan, SystemRandomness()).others)
+        laws = (plan.coefficients.noise, plan.coefficients.shield, *others)
+        yield Drawing(name, laws, partial(_draw_plan, plan))
 
 
 def _draw_plan(plan: StagedCalibration) -> FloatArray:
