@@ -10,8 +10,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-
 from privatelr.audit.checks import (
     OK,
     VIOLATION,
@@ -190,22 +188,15 @@ class Audit:
         found: list[Row | Check] = [*self.rows, *self.checks]
         return all(each.holds for each in found)
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row per mechanism, loss and claim."""
-        return pd.DataFrame(self._records())
-
     def to_json(self) -> str:
         """Rows and checks as a JSON list; NaN becomes null, and infinity becomes ``"inf"``."""
-        records = self._records()
+        records = [{**asdict(row), "ratio": row.ratio, "verdict": row.verdict} for row in self.rows]
         records += [{**asdict(check), "verdict": check.verdict} for check in self.checks]
         for record in records:
             for key, value in record.items():
                 if isinstance(value, float) and not math.isfinite(value):
                     record[key] = None if math.isnan(value) else str(value)
         return json.dumps(records, indent=1, allow_nan=False)
-
-    def _records(self) -> list[dict[str, Any]]:
-        return [{**asdict(row), "ratio": row.ratio, "verdict": row.verdict} for row in self.rows]
 
     def plot(self, path: str | Path) -> None:
         """Draw the privacy loss over the claim of each row, and save the picture.

@@ -267,6 +267,14 @@ def _with_shield(calibration: Calibration, tilt: float, w: FloatArray) -> Privac
     return PrivacyLoss(claim, tilt + shield, tilt, claimed_number(claim) - shield, shield, w)
 
 
+def climbed(
+    loss_at: Callable[[FloatArray], float], start: FloatArray, **limits: float
+) -> tuple[float, FloatArray]:
+    """A local maximum of a loss and where it is, by the method of Nelder and Mead from a start."""
+    end = optimize.minimize(lambda at: -loss_at(at), start, method="Nelder-Mead", options=limits)
+    return -float(end.fun), end.x
+
+
 def climb(
     ways: Sequence[Charge], starts: Sequence[FloatArray], problem: Problem
 ) -> tuple[float, FloatArray]:
@@ -274,14 +282,12 @@ def climb(
     found, at = [], np.vstack(starts)
     for charge in ways:
 
-        def below(w: FloatArray, charge: Charge = charge) -> float:
-            return -number(float(charge(w[None])[0]))
+        def ratio_at(w: FloatArray, charge: Charge = charge) -> float:
+            return number(float(charge(w[None])[0]))
 
         start = at[int(np.argmax(charge(at)))]
-        size = float(np.abs(start).max()) + 1 / problem.radius
-        options = {"maxiter": 100 * len(start), "xatol": 1e-6 * size, "fatol": 1e-7}
-        reached = optimize.minimize(below, start, method="Nelder-Mead", options=options)
-        found.append((-float(reached.fun), reached.x))
+        close = 1e-6 * (float(np.abs(start).max()) + 1 / problem.radius)
+        found.append(climbed(ratio_at, start, maxiter=100 * len(start), xatol=close, fatol=1e-7))
     return max(found, key=lambda reached: reached[0])
 
 
@@ -396,14 +402,13 @@ def moments_loss(pair: Pair, calibration: MomentsCalibration) -> PrivacyLoss:
     """
     margins, back = exact.telling_margins(pair, calibration)
 
-    def below(at: FloatArray) -> float:
-        return -float(exact.query_distance(pair, calibration, (at @ back)[None])[0])
+    def moved(at: FloatArray) -> float:
+        return float(exact.query_distance(pair, calibration, (at @ back)[None])[0])
 
     start = margins[int(np.argmax(exact.query_distance(pair, calibration, margins @ back)))]
-    found = optimize.minimize(below, start, method="Nelder-Mead", options={"maxiter": 100})
-    w = np.asarray(found.x @ back)
-    claim, distance = calibration.proven, float(exact.query_distance(pair, calibration, w[None])[0])
-    return _alone("moments", claim, share_of_distance(calibration.noise, claim, distance), w)
+    distance, at = climbed(moved, start, maxiter=100)
+    share = share_of_distance(calibration.noise, calibration.proven, distance)
+    return _alone("moments", calibration.proven, share, np.asarray(at @ back))
 
 
 # -- all stages ---------------------------------------------------------------------------------

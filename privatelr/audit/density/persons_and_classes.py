@@ -24,7 +24,7 @@ from scipy import optimize
 
 from privatelr.audit import checks
 from privatelr.audit.density import exact
-from privatelr.audit.density.loss import FINE, loss_law, loss_of, shield_ratio
+from privatelr.audit.density.loss import FINE, climbed, loss_law, loss_of, shield_ratio
 from privatelr.audit.density.pairs import PULL, TURN, Pair
 from privatelr.audit.density.search import search, with_weights
 from privatelr.audit.law_definitions import definition_of
@@ -92,17 +92,14 @@ def calibrated(
     return plan.coefficients
 
 
-def climbed(
+def largest_of(
     loss_at: Callable[[FloatArray], float], starts: Iterable[FloatArray], steps: int
 ) -> tuple[float, FloatArray]:
     """The largest loss that searches from several starts find, each in so many steps, and where."""
     limits = {"maxfev": steps, "xatol": 1e-6, "fatol": 1e-10}
-    ends = [
-        optimize.minimize(lambda at: -loss_at(at), start, method="Nelder-Mead", options=limits)
-        for start in starts
-    ]
-    best = checks.largest(-end.fun for end in ends)
-    return best, next(end.x for end in ends if -end.fun == best)
+    ends = [climbed(loss_at, start, **limits) for start in starts]
+    best = checks.largest(found for found, _ in ends)
+    return best, next(at for found, at in ends if found == best)
 
 
 # -- persons -------------------------------------------------------------------------------------
@@ -177,7 +174,7 @@ def worst_person(calibration: Calibration, size: int, most: int, rng: np.random.
         return np.append(rng.uniform(0.0, 1.6) * _fan(size), np.full(size, margin))
 
     starts = sorted(map(start, (1.0, 1.0, 10.0) * 2), key=loss_of_case)
-    return climbed(loss_of_case, starts[-2:], 200)[0]
+    return largest_of(loss_of_case, starts[-2:], 200)[0]
 
 
 def _fan(size: int) -> FloatArray:
@@ -199,7 +196,7 @@ def worst_under_gaussian(
     # angles between records, and their margins: steep, and curved in many directions
     places = ((0.0, -_FARTHEST), (0.5, -_FARTHEST), (0.3, -2.0), (0.8, 0.0))
     starts = [np.append(spread * _fan(size), np.full(size, at)) for spread, at in places]
-    return share_at(climbed(share_at, [max(starts, key=share_at)], 25)[1], FINE)
+    return share_at(largest_of(share_at, [max(starts, key=share_at)], 25)[1], FINE)
 
 
 # -- strata --------------------------------------------------------------------------------------
@@ -234,14 +231,14 @@ def worst_spread(made: Calibration, strata: int) -> float:
         return loss_of_strata(made, at[strata:], parts, parts)
 
     starts = [np.append(np.zeros(strata), np.full(strata, margin)) for margin in _MARGINS]
-    return climbed(loss_of_parts, [max(starts, key=loss_of_parts)], 400 * strata)[0]
+    return largest_of(loss_of_parts, [max(starts, key=loss_of_parts)], 400 * strata)[0]
 
 
 def worst_move(made: Calibration) -> float:
     """The largest loss of a record that moves, by a search over its margin before."""
     starts = [np.array([margin]) for margin in _MARGINS]
     first, second = np.eye(2)
-    return climbed(lambda at: loss_of_strata(made, at.repeat(2), first, second), starts, 100)[0]
+    return largest_of(lambda at: loss_of_strata(made, at.repeat(2), first, second), starts, 100)[0]
 
 
 # -- several classes -----------------------------------------------------------------------------
@@ -386,7 +383,7 @@ def worst_classes(calibration: Calibration, rng: np.random.Generator, size: int 
         even = 0.1 * (np.arange(k - 1) + 0.1 * rng.standard_normal(k - 1))
         last = [_REACH] if d == 2 else [_REACH, _SPREADS[start]]
         first = max((np.r_[low, even, last] for low in _LINKS[start::_STARTS]), key=loss_of_links)
-        best = checks.largest((best, climbed(loss_of_links, [first], 250)[0]))
+        best = checks.largest((best, largest_of(loss_of_links, [first], 250)[0]))
     return best
 
 
