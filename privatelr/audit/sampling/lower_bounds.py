@@ -22,7 +22,7 @@ from privatelr.arguments import suggests_arguments
 from privatelr.errors import ArgumentError, GuaranteeError, require_number, require_whole, show
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 from privatelr.results import FitRecord
-from privatelr.types import FloatArray, IntArray
+from privatelr.types import FloatArray, IntArray, ObjectArray
 
 Mechanism = Callable[[Any, np.random.Generator], Any]
 """``mechanism(data, rng)`` returns a number, a vector or a fit; an exception is an output, too."""
@@ -49,30 +49,27 @@ class Outputs:
 
     Attributes
     ----------
-    codes : ndarray of shape (trials,)
-        The position of each output's symbol in `names`.
-    names : tuple of str
-        Symbols. The symbol of a finite vector is ``"value"``; other symbols say in words what came
-        instead of it or with it: an exception, a warning, or entries that are not finite.
+    symbols : ndarray of str, shape (trials,)
+        The symbol of a finite vector is ``"value"``; other symbols say in words what came instead
+        of it or with it: an exception, a warning, or entries that are not finite.
     values : ndarray of shape (trials, k)
         The vectors, with zeros for outputs that have none.
     """
 
-    codes: IntArray
-    names: tuple[str, ...]
+    symbols: ObjectArray
     values: FloatArray
 
     def __len__(self) -> int:
-        return len(self.codes)
+        return len(self.symbols)
 
     def take(self, index: slice) -> Outputs:
         """The outputs of some of the trials."""
-        return Outputs(self.codes[index], self.names, self.values[index])
+        return Outputs(self.symbols[index], self.values[index])
 
     def by_symbol(self) -> dict[str, IntArray]:
-        """The positions of the trials of each symbol that occurs."""
-        found = {name: np.flatnonzero(self.codes == at) for at, name in enumerate(self.names)}
-        return {name: trials for name, trials in found.items() if trials.size}
+        """The positions of the trials of each symbol."""
+        names = set(self.symbols.tolist())
+        return {name: np.flatnonzero(self.symbols == name) for name in names}
 
 
 def observe(
@@ -144,21 +141,20 @@ def gather(first: Sequence[Observation], second: Sequence[Observation]) -> tuple
 
 
 def _collect(observed: Sequence[Observation], width: int) -> Outputs:
-    names: dict[str, int] = {}
-    codes = np.zeros(len(observed), dtype=np.intp)
+    symbols = np.empty(len(observed), dtype=object)
     values = np.zeros((len(observed), width))
     for at, (symbol, vector) in enumerate(observed):
         if vector is not None and len(vector) == width:
             values[at] = vector
         elif vector is not None:
             symbol = f"{symbol} of {len(vector)} numbers"
-        codes[at] = names.setdefault(symbol, len(names))
-    return Outputs(codes, tuple(names), values)
+        symbols[at] = symbol
+    return Outputs(symbols, values)
 
 
 def outputs_of(vectors: FloatArray) -> Outputs:
     """Make `Outputs` of finite vectors ``(trials, k)``."""
-    return Outputs(np.zeros(len(vectors), dtype=np.intp), (VALUE,), vectors)
+    return Outputs(np.full(len(vectors), VALUE, dtype=object), vectors)
 
 
 # -- scores ----------------------------------------------------------------------------------
@@ -223,13 +219,10 @@ def _atoms(first: Outputs, second: Outputs) -> FloatArray:
 
 def _name_atoms(outputs: Outputs, atoms: FloatArray) -> Outputs:
     """Outputs in which each atom (a vector that occurs often) has a symbol of its own."""
-    codes, names = outputs.codes.copy(), list(outputs.names)
+    symbols = outputs.symbols.copy()
     for number, atom in enumerate(atoms):
-        here = (outputs.values == atom).all(axis=1)
-        for code, name in enumerate(outputs.names):
-            codes[here & (outputs.codes == code)] = len(names)
-            names.append(f"{name} at atom {number}")
-    return Outputs(codes, tuple(names), outputs.values)
+        symbols[(outputs.values == atom).all(axis=1)] += f" at atom {number}"
+    return Outputs(symbols, outputs.values)
 
 
 def _train_classifier(first: FloatArray, second: FloatArray) -> Score:
