@@ -207,8 +207,7 @@ def _fits() -> Iterator[Check]:
     """
     frame, box = pd.DataFrame(_FRAME), _BOX
     named, opened, both = Ledger(_LARGE), Ledger(_LARGE), Ledger(_LARGE)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         dplr("y ~ x", frame, 0.75, bounds=box, spend="inference", ledger=named)
         PrivateFTRL(2, 4, 0.5, 0.0, ledger=named)
         with opened:
@@ -254,8 +253,8 @@ def _before_the_read(ledger: Ledger, path: str) -> Iterator[Check]:
         return honest(*given, **options)
 
     honest = vars(call_data)["read_design"]
-    with mock.patch.object(call_data, "read_design", look), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    looking = mock.patch.object(call_data, "read_design", look)
+    with looking, warnings.catch_warnings(action="ignore"):
         dplr("y ~ x", pd.DataFrame(_FRAME), 0.5, bounds=_BOX, ledger=ledger)
     late = sum(count < 2 for count in seen) if seen else 1
     yield Check("ledger", "on disk: rows that were read before their charge was", late)

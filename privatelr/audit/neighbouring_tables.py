@@ -211,8 +211,7 @@ def _fit(
     op: bool,
     **given: Any,
 ) -> Fit:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return fit_by(formula, table, claim, "free", op, **given)
 
 
@@ -319,8 +318,7 @@ def _changing() -> float:
 
         table = frames.from_pandas(first, npartitions=1).map_partitions(read, meta=first.iloc[:0])
         whole = dask.config.set({"scheduler": "synchronous", "privatelr.memory": "0"})
-        with whole, warnings.catch_warnings(), suppress(PrivateLRError):
-            warnings.simplefilter("ignore")
+        with whole, warnings.catch_warnings(action="ignore"), suppress(PrivateLRError):
             dplr("y ~ x", table, 1.0, bounds={"x": (-1, 1), "y": (0, 1)})
             ended += 1
     return ended
@@ -477,8 +475,7 @@ def _watched(
             patched.enter_context(mock.patch.object(module, "rounded_sum", watch.rounded))
         patched.enter_context(mock.patch.object(perturbation, "rounded_sum", watch.minimiser))
         patched.enter_context(mock.patch.object(fitting, "release_length", watch.length))
-        patched.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")
+        patched.enter_context(warnings.catch_warnings(action="ignore"))
         fit = fit_by(case.formula, case.tables[side], claim, "free", **_DECLARED, **case.declared)
     watch.seen = [(law, values) for law, values in watch.seen if law is not None]
     return fit, watch
@@ -675,8 +672,8 @@ def _told(epsilon: float) -> float:
     told = []
     for records in (_FEW, _MANY):
         table = _table(records)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SchemaWarning)  # a scale of few persons is all noise
+        # a scale of few persons is all noise
+        with warnings.catch_warnings(action="ignore", category=SchemaWarning):
             fitted = dplr(_PATIENTS, table, epsilon, **given)
         told.append([str(fitted.calibration), str(fitted.guarantee), str(fitted.nobs)])
         try:

@@ -381,8 +381,8 @@ def _opendp() -> _Compared:
     from opendp import prelude
 
     opendp: Any = prelude  # the library's maps have no type annotations
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # versions of OpenDP use different names for a feature
+    with warnings.catch_warnings(action="ignore"):
+        # versions of OpenDP use different names for a feature
         opendp.enable_features("contrib", "floating-point", "honest-but-curious")
     entry = opendp.atom_domain(T=float, nan=False)
     number = entry, opendp.absolute_distance(T=float)

@@ -78,8 +78,7 @@ def observe(
     """Run the mechanism `trials` times; its exceptions are observations, and stop nothing."""
     observed = []
     for _ in range(trials):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as caught:
             try:
                 symbol, vector = _read(mechanism(data, rng))
             except Exception as refusal:  # a user of the mechanism would see any exception
