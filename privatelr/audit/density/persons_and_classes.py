@@ -182,14 +182,12 @@ def _fan(size: int) -> FloatArray:
     return np.linspace(-1.0, 1.0, size) if size > 1 else np.zeros(1)
 
 
-def worst_under_gaussian(
-    calibration: Calibration, size: int, most: int, rng: np.random.Generator
-) -> float:
+def worst_under_gaussian(calibration: Calibration, size: int) -> float:
     """The largest share of the claim that a person of so many records spends, by a short search."""
     target, mu = calibration.target, shield_ratio(calibration)
 
     def share_at(at: FloatArray, step: float = _ROUGH) -> float:
-        pair, _ = _case_of(calibration, at, size, most, turns=0.0)
+        pair, _ = _case_of(calibration, at, size, 1, turns=0.0)
         law = loss_law(pair, calibration, np.random.default_rng(1), step)
         return law.in_unit_of(target, mu) / checks.claimed_number(target)
 
@@ -464,7 +462,7 @@ def _cases(epsilon: float, rng: np.random.Generator) -> Iterator[tuple[str, str,
                 f"{loss.name}, {checks.short(claim)}: Gaussian loss of a person over the claim"
             )
             shares = (
-                worst_under_gaussian(calibrated(loss, claim, 2, 1.0, kinds=GAUSSIAN), size, 1, rng)
+                worst_under_gaussian(calibrated(loss, claim, 2, 1.0, kinds=GAUSSIAN), size)
                 for size in (1, 4)
             )
             yield "persons", subject, shares
