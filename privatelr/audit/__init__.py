@@ -9,9 +9,8 @@ print(audit.run())                                  # every mechanism, from form
 
 from privatelr.audit.audit_table import Audit, Row
 from privatelr.audit.checks import FULL, QUICK, Check, Effort, Setting
-from privatelr.audit.density.loss import PrivacyLoss
+from privatelr.audit.density.loss import Finding, PrivacyLoss, privacy_loss, search
 from privatelr.audit.density.pairs import Pair
-from privatelr.audit.density.search import Finding, privacy_loss, search
 from privatelr.audit.run_audit import run
 from privatelr.audit.sampling.lower_bounds import (
     Mechanism,

@@ -35,7 +35,7 @@ from scipy import sparse
 from privatelr import fitting
 from privatelr.audit import checks, worth
 from privatelr.audit.density.exact import candidate_margins
-from privatelr.audit.density.search import privacy_loss
+from privatelr.audit.density.loss import privacy_loss
 from privatelr.call_data import read_data
 from privatelr.design import read_design
 from privatelr.design.persons import Section, sharing_of

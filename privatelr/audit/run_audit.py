@@ -21,8 +21,8 @@ from privatelr.audit import (
 from privatelr.audit.audit_table import LAPLACE_MARK, Audit, Row, row_or_failure
 from privatelr.audit.checks import QUICK, Effort, claimed_number, plan_in
 from privatelr.audit.density import exact, persons_and_classes
+from privatelr.audit.density.loss import deep_pair, ratio_of, search
 from privatelr.audit.density.pairs import straight_pair
-from privatelr.audit.density.search import deep_pair, ratio_of, search
 from privatelr.audit.sampling import draws_and_releases, lower_bounds
 from privatelr.errors import ArgumentError, require_number, show
 from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request, Spend

@@ -29,7 +29,7 @@ from privatelr.audit.density.exact import (
     margins_of_most,
     tilt_losses,
 )
-from privatelr.audit.density.loss import loss_law, loss_of
+from privatelr.audit.density.loss import deep_pair, loss_law, loss_of, search
 from privatelr.audit.density.pairs import (
     longest_row,
     pair_of,
@@ -40,7 +40,6 @@ from privatelr.audit.density.pairs import (
     signed_rows,
     straight_pair,
 )
-from privatelr.audit.density.search import deep_pair, search
 from privatelr.audit.law_definitions import definition_of
 from privatelr.audit.worth import PrivacyLossDistribution
 from privatelr.errors import ArgumentError, GuaranteeError

@@ -20,7 +20,7 @@ from scipy import stats
 
 from privatelr import audit, dplr
 from privatelr.audit.checks import label
-from privatelr.audit.density.search import deep_pair
+from privatelr.audit.density.loss import deep_pair
 from privatelr.audit.run_audit import sample
 from privatelr.audit.sampling.draws_and_releases import release_many
 from privatelr.audit.sampling.lower_bounds import (

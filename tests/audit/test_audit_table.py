@@ -25,8 +25,7 @@ from privatelr.audit.checks import (
     could_not,
     label,
 )
-from privatelr.audit.density.loss import loss_of
-from privatelr.audit.density.search import deep_pair
+from privatelr.audit.density.loss import deep_pair, loss_of
 from privatelr.errors import ArgumentError, MissingDependencyError, NotConvergedError
 from privatelr.mechanisms import MECHANISMS, Mechanism
 from privatelr.mechanisms.calibration import pure

@@ -24,9 +24,16 @@ from scipy import optimize
 
 from privatelr.audit import checks
 from privatelr.audit.density import exact
-from privatelr.audit.density.loss import FINE, climbed, loss_law, loss_of, shield_ratio
+from privatelr.audit.density.loss import (
+    FINE,
+    climbed,
+    loss_law,
+    loss_of,
+    search,
+    shield_ratio,
+    with_weights,
+)
 from privatelr.audit.density.pairs import PULL, TURN, Pair
-from privatelr.audit.density.search import search, with_weights
 from privatelr.audit.law_definitions import definition_of
 from privatelr.design import shares_of
 from privatelr.mechanisms import Problem, Request
