@@ -12,7 +12,7 @@ from scipy import optimize
 import privatelr
 from privatelr import ZCDP, PrivacyWarning, dplr, dpsvm
 from privatelr.audit.density import exact
-from privatelr.audit.density.search import search
+from privatelr.audit.density.loss import search
 from privatelr.call_data import read_data
 from privatelr.cli import main
 from privatelr.design import LONGEST_MARGIN, Prior, centre_of

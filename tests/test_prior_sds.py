@@ -12,7 +12,7 @@ from test_prior import BOUNDS, FRAME, MEANS, N, made
 
 from privatelr import ZCDP, dplr, dpsvm
 from privatelr.audit.density import exact
-from privatelr.audit.density.search import search
+from privatelr.audit.density.loss import search
 from privatelr.call_data import read_data
 from privatelr.design import Prior, prior
 from privatelr.errors import ArgumentError, GuaranteeError

@@ -10,9 +10,8 @@ import statsmodels.api as sm
 import privatelr
 from privatelr import dplr, dpsvm, plan
 from privatelr.audit import checks
-from privatelr.audit.density.loss import loss_of
+from privatelr.audit.density.loss import loss_of, search, with_weights
 from privatelr.audit.density.persons_and_classes import audit_changes
-from privatelr.audit.density.search import search, with_weights
 from privatelr.call_data import read_data
 from privatelr.errors import ArgumentError, FormulaError, PrivateLRError, SchemaError
 from privatelr.formula import parse_formula

@@ -9,19 +9,13 @@ print(audit.run())                                  # every mechanism, from form
 
 from privatelr.audit.audit_table import Audit, Row
 from privatelr.audit.checks import FULL, QUICK, Check, Effort, Setting
-from privatelr.audit.density.loss import PrivacyLoss
+from privatelr.audit.density.loss import Finding, PrivacyLoss, privacy_loss, search
 from privatelr.audit.density.pairs import Pair
-from privatelr.audit.density.search import Finding, privacy_loss, search
 from privatelr.audit.run_audit import run
 from privatelr.audit.sampling.lower_bounds import (
     Mechanism,
-    Outputs,
-    delta_from_outputs,
     delta_lower_bound,
-    epsilon_from_outputs,
     epsilon_lower_bound,
-    outputs_of,
-    rho_from_outputs,
 )
 from privatelr.mechanisms.signed_rows import SignedRows
 
@@ -33,19 +27,14 @@ __all__ = [
     "Effort",
     "Finding",
     "Mechanism",
-    "Outputs",
     "Pair",
     "PrivacyLoss",
     "Row",
     "Setting",
     "SignedRows",
-    "delta_from_outputs",
     "delta_lower_bound",
-    "epsilon_from_outputs",
     "epsilon_lower_bound",
-    "outputs_of",
     "privacy_loss",
-    "rho_from_outputs",
     "run",
     "search",
 ]

@@ -53,6 +53,7 @@ _TOLD = 1e-4
 _TIMES, _CHARGES, _LEDGERS = (1, 2, 7, 50), 7, 6
 """How often a release is made, and the numbers of charges of a ledger and of ledgers."""
 _ROUNDING, _LOST = 1e-6, 1e-9
+_ROWS_OF_A_LEDGER = "SELECT number FROM privatelr_ledger WHERE number > 0"
 _ROWS = 3
 """Number of rows of one record in a group."""
 _FRAME = {"x": np.linspace(-1, 1, 8), "y": [0.0, 1.0] * 4}
@@ -96,19 +97,15 @@ def exact_delta(releases: list[Charged], epsilon: float) -> float:
 
 def audit_ledger(rng: np.random.Generator) -> Iterator[Check]:
     """Checks of what is left, events, charges by fits, files, and random small ledgers."""
-    for subject, work in (
-        ("what is left", _rests),
-        ("events", _false_events),
-        ("fits", _fits),
-        ("on disk", _on_disk),
-    ):
-        yield from guarded("ledger", subject, work, rng)
-    for subject, measure, allowed in (
-        ("prices chosen by results: delta over that of the budget", _chosen, 1.0),
-        ("deltas of both kinds: delta over that of the budget", _deltas, 1.0),
-        ("persons: charges about another column that were accepted", _persons, 0.0),
-    ):
-        yield from measured("ledger", subject, measure, allowed=allowed)
+    yield from guarded("ledger", "what is left", _rests, rng)
+    yield from guarded("ledger", "events", _false_events, rng)
+    yield from guarded("ledger", "fits", _fits)
+    yield from guarded("ledger", "on disk", _on_disk, rng)
+    over = "delta over that of the budget"
+    yield from measured("ledger", f"prices chosen by results: {over}", _chosen)
+    yield from measured("ledger", f"deltas of both kinds: {over}", _deltas)
+    subject = "persons: charges about another column that were accepted"
+    yield from measured("ledger", subject, _persons, allowed=0.0)
     yield from audit_small_ledgers(rng)
 
 
@@ -203,15 +200,14 @@ def _persons() -> float:
     return 0.0
 
 
-def _fits(rng: np.random.Generator) -> Iterator[Check]:
+def _fits() -> Iterator[Check]:
     """Check that a fit and an online mechanism charge the ledger that they are given.
 
     The ledger is an argument, or that of an open ``with`` block.
     """
     frame, box = pd.DataFrame(_FRAME), _BOX
     named, opened, both = Ledger(_LARGE), Ledger(_LARGE), Ledger(_LARGE)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         dplr("y ~ x", frame, 0.75, bounds=box, spend="inference", ledger=named)
         PrivateFTRL(2, 4, 0.5, 0.0, ledger=named)
         with opened:
@@ -252,12 +248,13 @@ def _before_the_read(ledger: Ledger, path: str) -> Iterator[Check]:
     seen: list[int] = []
 
     def look(*given: Any, **options: Any) -> Any:
-        seen.append(_count_rows(path))
+        with closing(sqlite3.connect(path)) as other:
+            seen.append(len(other.execute(_ROWS_OF_A_LEDGER).fetchall()))
         return honest(*given, **options)
 
     honest = vars(call_data)["read_design"]
-    with mock.patch.object(call_data, "read_design", look), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    looking = mock.patch.object(call_data, "read_design", look)
+    with looking, warnings.catch_warnings(action="ignore"):
         dplr("y ~ x", pd.DataFrame(_FRAME), 0.5, bounds=_BOX, ledger=ledger)
     late = sum(count < 2 for count in seen) if seen else 1
     yield Check("ledger", "on disk: rows that were read before their charge was", late)
@@ -281,14 +278,6 @@ def _one_at_a_time(ledger: Ledger, path: str) -> Iterator[Check]:
     with mock.patch.object(DiskPage, "add", meanwhile):
         ledger.charge(PureDP(0.25))
     yield Check("ledger", "on disk: others that could write during a charge", sum(begun))
-
-
-def _count_rows(path: str) -> int:
-    with closing(sqlite3.connect(path)) as other:
-        (count,) = other.execute(
-            "SELECT count(*) FROM privatelr_ledger WHERE number > 0"
-        ).fetchone()
-    return int(count)
 
 
 def _chain(bodies: list[dict[str, Any]]) -> list[LedgerRow]:
@@ -334,11 +323,7 @@ def audit_small_ledgers(rng: np.random.Generator) -> Iterator[Check]:
     for account, delta in product(("sum", "renyi", None), (0.0, 1e-6, 1e-3)):
         subject = f"small ledgers, account {account}, delta {delta:g}"
         yield from guarded("ledger", subject, _filter, account, delta, subject, rng)
-    for subject, work in (
-        ("sums", _sums),
-        ("plans", _plans),
-        ("groups of rows", _groups),
-    ):
+    for subject, work in (("sums", _sums), ("plans", _plans), ("groups of rows", _groups)):
         yield from guarded("ledger", subject, work, subject, rng)
 
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import pandas as pd
 
 from privatelr.audit.checks import (
     OK,
@@ -173,12 +171,8 @@ def row_or_failure(
     try:
         return make(*given)
     except Exception as failure:
-        none, why = math.nan, could_not(failure)
-        return Row(
-            *(placement, loss, short(claim), claimed_number(claim), none, none, ""),
-            buys=buys,
-            failure=why,
-        )
+        numbers, why = (claimed_number(claim), math.nan, math.nan), could_not(failure)
+        return Row(placement, loss, short(claim), *numbers, "", buys=buys, failure=why)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,22 +188,15 @@ class Audit:
         found: list[Row | Check] = [*self.rows, *self.checks]
         return all(each.holds for each in found)
 
-    def to_frame(self) -> pd.DataFrame:
-        """One row per mechanism, loss and claim."""
-        return pd.DataFrame(self._records())
-
     def to_json(self) -> str:
         """Rows and checks as a JSON list; NaN becomes null, and infinity becomes ``"inf"``."""
-        records = self._records()
+        records = [{**asdict(row), "ratio": row.ratio, "verdict": row.verdict} for row in self.rows]
         records += [{**asdict(check), "verdict": check.verdict} for check in self.checks]
         for record in records:
             for key, value in record.items():
                 if isinstance(value, float) and not math.isfinite(value):
                     record[key] = None if math.isnan(value) else str(value)
         return json.dumps(records, indent=1, allow_nan=False)
-
-    def _records(self) -> list[dict[str, Any]]:
-        return [{**asdict(row), "ratio": row.ratio, "verdict": row.verdict} for row in self.rows]
 
     def plot(self, path: str | Path) -> None:
         """Draw the privacy loss over the claim of each row, and save the picture.
@@ -230,15 +217,44 @@ class Audit:
 
         figure = Figure(figsize=(9.0, 1.5 + 0.28 * len(self.rows)), layout="constrained")
         FigureCanvasAgg(figure)
-        _draw(figure.subplots(), self.rows)
+        self.draw(ax=figure.subplots())
         drawn = io.BytesIO()
         figure.savefig(drawn, format=target.suffix[1:].lower(), dpi=150)
         replace_file(target, drawn.getvalue())  # in one step, so that an interrupt leaves no half
 
     def draw(self, *, ax: Any = None) -> Axes:
         """Draw the picture of `plot` on axes, by default those of a new figure of pyplot."""
-        axes = axes_for("draw", (9.0, 1.5 + 0.28 * len(self.rows)), ax)
-        _draw(axes, self.rows)
+        rows = self.rows
+        axes = axes_for("draw", (9.0, 1.5 + 0.28 * len(rows)), ax)
+        heights = range(len(rows), 0, -1)
+        axes.axvline(1.0, color=ink_of(axes), linewidth=1.0)
+        edge = max([1.15, *(1.05 * row.ratio for row in rows if math.isfinite(row.ratio))])
+        for height, row in zip(heights, rows, strict=True):
+            colour = MAIN if row.holds else BROKEN
+            fits = math.isfinite(row.ratio)
+            found = row.ratio if fits else edge
+            axes.plot([0, found], [height, height], color=QUIET, linewidth=0.8, zorder=1)
+            marker = "o" if fits else ">"
+            axes.plot(found, height, marker, color=colour, markersize=6, zorder=3, clip_on=False)
+            if not fits:  # the ratio is infinite or NaN, so it is written beside the axis
+                beside: dict[str, Any] = {"xytext": (8, 0), "textcoords": "offset points"}
+                axes.annotate(
+                    f"{row.ratio:g}", (found, height), va="center", color=colour, **beside
+                )
+            sampled = row.sampled / row.claimed
+            axes.plot(sampled, height, "o", mfc=ground_of(axes), mec=colour, markersize=5, zorder=2)
+        axes.plot([], [], "o", color=MAIN, label="exact, from densities")
+        axes.plot([], [], "o", mfc=ground_of(axes), mec=MAIN, label="sampled, from outputs alone")
+        titles = [
+            f"{row.placement}, {row.loss}{_ALSO.get(row.buys, '')}: {row.claim}" for row in rows
+        ]
+        axes.set_yticks(list(heights), list(map(literal, titles)))
+        axes.set_ylim(0.4, len(rows) + 0.6)
+        axes.set_xlim(0, edge)
+        axes.set_xlabel("privacy loss over claim (right of the line: violation)")
+        add_legend(axes, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+        axes.spines[["top", "right", "left"]].set_visible(False)
+        axes.tick_params(axis="y", length=0)
         return axes
 
     def __str__(self) -> str:
@@ -246,46 +262,10 @@ class Audit:
         for buys, share in _SHARES.items():
             rows = [row for row in self.rows if row.buys == buys]
             wide = max([14, *(len(row.loss) + 1 for row in rows)])
-            words = (
-                "mechanism",
-                "loss",
-                f"claim for {buys}",
-                "exact",
-                "of claim",
-                share,
-                "sampled",
-            )
-            head = _LINE.format(*words, "verdict", wide=wide)
+            found = ("exact", "of claim", share, "sampled", "verdict")
+            head = _LINE.format("mechanism", "loss", f"claim for {buys}", *found, wide=wide)
             lines += ruled(head, [row.line(wide) for row in rows])
             legends += [buys] if rows and buys != "coefficients" else []
         marked = any(row.claim.endswith(LAPLACE_MARK) for row in self.rows)
         legends += [LAPLACE_MARK] if marked else []
         return "\n".join([*lines, *table_of(self.checks), *(_LEGENDS[due] for due in legends)])
-
-
-def _draw(axes: Axes, rows: Sequence[Row]) -> None:
-    heights = range(len(rows), 0, -1)
-    axes.axvline(1.0, color=ink_of(axes), linewidth=1.0)
-    edge = max([1.15, *(1.05 * row.ratio for row in rows if math.isfinite(row.ratio))])
-    for height, row in zip(heights, rows, strict=True):
-        colour = MAIN if row.holds else BROKEN
-        fits = math.isfinite(row.ratio)
-        found = row.ratio if fits else edge
-        axes.plot([0, found], [height, height], color=QUIET, linewidth=0.8, zorder=1)
-        marker = "o" if fits else ">"
-        axes.plot(found, height, marker, color=colour, markersize=6, zorder=3, clip_on=False)
-        if not fits:  # the ratio is infinite or NaN, so it is written beside the axis
-            beside: dict[str, Any] = {"xytext": (8, 0), "textcoords": "offset points"}
-            axes.annotate(f"{row.ratio:g}", (found, height), va="center", color=colour, **beside)
-        sampled = row.sampled / row.claimed
-        axes.plot(sampled, height, "o", mfc=ground_of(axes), mec=colour, markersize=5, zorder=2)
-    axes.plot([], [], "o", color=MAIN, label="exact, from densities")
-    axes.plot([], [], "o", mfc=ground_of(axes), mec=MAIN, label="sampled, from outputs alone")
-    titles = [f"{row.placement}, {row.loss}{_ALSO.get(row.buys, '')}: {row.claim}" for row in rows]
-    axes.set_yticks(list(heights), list(map(literal, titles)))
-    axes.set_ylim(0.4, len(rows) + 0.6)
-    axes.set_xlim(0, edge)
-    axes.set_xlabel("privacy loss over claim (right of the line: violation)")
-    add_legend(axes, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-    axes.spines[["top", "right", "left"]].set_visible(False)
-    axes.tick_params(axis="y", length=0)

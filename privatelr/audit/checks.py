@@ -6,13 +6,12 @@ import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from itertools import product, starmap
 from typing import Any
 
 import numpy as np
 
-from privatelr.audit.sampling import lower_bounds
-from privatelr.audit.sampling.lower_bounds import Score, outputs_of
 from privatelr.errors import GuaranteeError, MissingDependencyError
 from privatelr.mechanisms import Problem, Request, StagedCalibration, calibrate_all, divide
 from privatelr.mechanisms.calibration import free_penalty, proven
@@ -20,7 +19,7 @@ from privatelr.mechanisms.calibration.lambda_rules import within
 from privatelr.mechanisms.stages.scale import ScaleFacts
 from privatelr.numerics import Loss
 from privatelr.privacy import ZCDP, ApproxDP, Guarantee, Promise, PureDP, SharedApproxDP
-from privatelr.types import Block, BlockNorm, FloatArray
+from privatelr.types import Block, BlockNorm
 
 # -- claims ---------------------------------------------------------------------------------------
 
@@ -80,25 +79,6 @@ def label(loss: Loss) -> str:
 def shows_nothing(claim: Guarantee, trials: int) -> bool:
     """Whether this number of outputs is too small to show anything about the delta of a claim."""
     return isinstance(claim, ApproxDP) and claim.delta * trials < _FEWEST
-
-
-def sampled_bound(
-    claim: Guarantee, first: FloatArray, second: FloatArray, alpha: float, score: Score
-) -> float:
-    """A lower bound on the epsilon, rho or delta of a claim, from outputs on two datasets.
-
-    It is NaN if the outputs are too few for the delta of the claim.
-    """
-    if shows_nothing(claim, len(first)):
-        return math.nan
-    sides = outputs_of(first), outputs_of(second)
-    match claim:
-        case PureDP():
-            return lower_bounds.epsilon_from_outputs(*sides, alpha=alpha, score=score)
-        case ZCDP():
-            return lower_bounds.rho_from_outputs(*sides, alpha=alpha, score=score)
-    epsilon = claim.epsilon if isinstance(claim, ApproxDP) else 0.0
-    return lower_bounds.delta_from_outputs(*sides, epsilon, alpha=alpha, score=score)
 
 
 # -- effort -------------------------------------------------------------------------------------
@@ -313,9 +293,15 @@ def number(found: float) -> float:
 
 
 def guarded(
-    part: str, subject: str, work: Callable[..., Iterable[Check]], *given: Any
+    part: str, subject: str, work: Callable[..., Iterable[Check]], *given: Any, only: str = "*"
 ) -> Iterator[Check]:
-    """Yield the checks of ``work(*given)``; if it raises an error, the last check reports that."""
+    """Yield the checks of ``work(*given)``; if it raises an error, the last check reports that.
+
+    There are none unless the subject matches the pattern `only`, whose wildcards are those of file
+    names.
+    """
+    if not fnmatch(subject, only):
+        return
     try:
         yield from work(*given)
     except Exception as failure:  # an audit reports any error as a verdict, and goes on
@@ -323,12 +309,19 @@ def guarded(
 
 
 def measured(
-    part: str, subject: str, measure: Callable[..., float], *given: Any, allowed: float = 1.0
+    part: str,
+    subject: str,
+    measure: Callable[..., float],
+    *given: Any,
+    allowed: float = 1.0,
+    only: str = "*",
 ) -> Iterator[Check]:
     """Yield the check of the number that ``measure(*given)`` returns, or of its error."""
-    yield from guarded(
-        part, subject, lambda: [Check(part, subject, float(measure(*given)), allowed)]
-    )
+
+    def work() -> list[Check]:
+        return [Check(part, subject, float(measure(*given)), allowed)]
+
+    yield from guarded(part, subject, work, only=only)
 
 
 def worst_share(shares: Iterable[float]) -> float:

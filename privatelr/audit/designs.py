@@ -281,8 +281,8 @@ def read_as_a_fit(case: Case, data: Any = None, change: _Change = None) -> _Read
             declared = {**declared, "levels": {last: declared["levels"]["y"]}}
         case _:
             table = read_data(case.formula, case.frame if data is None else data, None)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")  # random declarations may cause warnings
+    # random declarations may cause warnings
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         spec = table.plan(declare_schema(**declared))
         spec = change(spec) if change else spec
         blocks, labels, offsets = table.rows(spec, bar=False)[0].fold(_gather)
@@ -308,8 +308,7 @@ def _read_dask(case: Case, change: _Change = None) -> _Read:
     import dask.dataframe as dd
 
     plain = dask.config.set({"scheduler": "synchronous", "dataframe.convert-string": False})
-    with plain, warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with plain, warnings.catch_warnings(action="ignore"):
         data = dd.from_pandas(case.frame, npartitions=3, sort=False)
         return read_as_a_fit(case, data, change)
 
@@ -334,8 +333,7 @@ def _in_parts(case: Case, rng: np.random.Generator) -> tuple[Any, Any]:
 def _read_entries(case: Case, rng: np.random.Generator) -> _Read:
     """Rows of the mechanisms that choose columns, in which each entry has its own bound."""
     table = read_data(case.formula, case.frame, None)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
         spec: Any = table.plan(declare_schema(**case.declared))
         rows: Any = table.entries(spec)[0]
     return _entries(rows, len(table), spec.x_bound)

@@ -17,7 +17,7 @@ import numpy as np
 from scipy import special, stats
 
 from privatelr.audit.checks import Check, claimed_number, claims_of_size, guarded, largest, short
-from privatelr.audit.enumerated_choices import DRAWN, deviation, loss_of_outcomes
+from privatelr.audit.enumerated_choices import DRAWN, deviation, loss_of_outcomes, one_choice
 from privatelr.mechanisms import candidate_choice
 from privatelr.mechanisms import level_selection as levels
 from privatelr.mechanisms import range_selection as ranges
@@ -58,7 +58,8 @@ def audit_answers(rng: np.random.Generator, epsilon: float, cases: int = 6) -> I
     for score in _SCORES:
         yield from guarded(PART, f"choice of a fit, {score}", _choice, score, rng, epsilon, cases)
     yield from guarded(PART, "draws of counts", _drawn_counts, epsilon)
-    yield from guarded(PART, "one choice by permute-and-flip", _one_choice)
+    given = PART, "permute-and-flip", PermuteAndFlip(2.0, 1.0), law_of_flips
+    yield from guarded(PART, "one choice by permute-and-flip", one_choice, *given)
 
 
 def audit_declarations(epsilon: float, calls: int = 300) -> Iterator[Check]:
@@ -146,14 +147,6 @@ def _tiny_pair(score: ScoreName, rng: np.random.Generator) -> tuple[_Scored, _Sc
     label = rng.choice([-1.0, 0.0, 1.0], n + 1)
     rows = rng.choice([*known, np.nan], (fits, n + 1))
     return (label[1:], rows[:, 1:]), (label[:-1], rows[:, :-1])
-
-
-def _one_choice() -> Iterator[Check]:
-    """Compare frequencies of real choices with their probabilities, in standard deviations."""
-    scores, source = np.array([0.0, 0.4, 1.0]), SystemRandomness()
-    chosen = [PermuteAndFlip(2.0, 1.0).choose(scores, source) for _ in range(DRAWN)]
-    counts = np.bincount(chosen, minlength=3)
-    yield deviation(PART, "permute-and-flip", counts, law_of_flips(2.0 * scores), DRAWN)
 
 
 # -- bounds ---------------------------------------------------------------------------------------

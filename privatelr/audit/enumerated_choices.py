@@ -188,7 +188,8 @@ def follows(
 
 def audit_plays(rng: np.random.Generator, epsilon: float, cases: int = 6) -> Iterator[Check]:
     """Checks of linear programs, experts, corners, and the minimiser on the simplex."""
-    yield from guarded(PART, "one choice", _one_choice)
+    given: Any = PART, "one choice", ExponentialMechanism(2.0, 1.0), special.softmax
+    yield from guarded(PART, "one choice", one_choice, *given)
     for subject, work in (
         ("columns", _columns),
         ("simplex", _minimisers),
@@ -199,14 +200,12 @@ def audit_plays(rng: np.random.Generator, epsilon: float, cases: int = 6) -> Ite
     for claim in claims_of_size(epsilon):
         most, paths = claimed_number(claim), f"{short(claim)}: loss over all paths"
         for name, neighbours in online.RELATIONS.items():
-            given: Any = replace(claim, neighbours=neighbours), rng, cases
+            given = replace(claim, neighbours=neighbours), rng, cases
             subject = f"experts, {name}, {paths}"
             yield from measured(PART, subject, _paths_of_experts, *given, allowed=most)
         for private in lp.PRIVATE:
-            subject, given = (
-                f"corners, private {private}, {paths}",
-                (claim, private, rng, 2 * cases),
-            )
+            subject = f"corners, private {private}, {paths}"
+            given = claim, private, rng, 2 * cases
             yield from measured(PART, subject, _paths_of_corners, *given, allowed=most)
 
 
@@ -217,12 +216,16 @@ def _followed(subject: str, missed: int) -> Check:
 # -- choices of columns -------------------------------------------------------------------------
 
 
-def _one_choice() -> Iterator[Check]:
-    """Compare frequencies of real choices with their probabilities, in standard deviations."""
+def one_choice(
+    part: str, subject: str, mechanism: Any, law: Callable[[FloatArray], FloatArray]
+) -> Iterator[Check]:
+    """Compare frequencies of real choices with their probabilities, in standard deviations.
+
+    The mechanism takes an epsilon of 2 and scores within an interval of length 1.
+    """
     scores, source = np.array([0.0, 0.4, 1.0]), SystemRandomness()
-    chosen = [ExponentialMechanism(2.0, 1.0).choose(scores, source) for _ in range(DRAWN)]
-    chances = special.softmax(2.0 * scores)
-    yield deviation(PART, "one choice", np.bincount(chosen, minlength=3), chances, DRAWN)
+    chosen = [mechanism.choose(scores, source) for _ in range(DRAWN)]
+    yield deviation(part, subject, np.bincount(chosen, minlength=3), law(2.0 * scores), DRAWN)
 
 
 def _columns(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:

@@ -33,18 +33,9 @@ import pandas as pd
 from scipy import sparse
 
 from privatelr import fitting
-from privatelr.audit import worth
-from privatelr.audit.checks import (
-    MISSING,
-    Check,
-    claims_of_size,
-    guarded,
-    largest,
-    measured,
-    short,
-)
+from privatelr.audit import checks, worth
 from privatelr.audit.density.exact import candidate_margins
-from privatelr.audit.density.search import privacy_loss
+from privatelr.audit.density.loss import privacy_loss
 from privatelr.call_data import read_data
 from privatelr.design import read_design
 from privatelr.design.persons import Section, sharing_of
@@ -59,8 +50,6 @@ from privatelr.mechanisms import (
     range_selection,
 )
 from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE
-from privatelr.mechanisms.stages import histogram as histogram_stage
-from privatelr.mechanisms.stages import scale as scale_stage
 from privatelr.mechanisms.stages.histogram import calibrate_histogram, score_counts
 from privatelr.mechanisms.stages.lengths import (
     LENGTH_GRID,
@@ -183,32 +172,25 @@ _LOUD, _MANY_FITS = 0.1, 60
 """An epsilon at which the noise on counts cannot be overlooked, and so many fits to see it in."""
 
 
-def audit_formulas(epsilon: float, only: str = "*") -> Iterator[Check]:
+def audit_formulas(epsilon: float, only: str = "*") -> Iterator[checks.Check]:
     """A check for each formula, placement and claim: the largest loss of all stages and of each.
 
     Counts of scores are those of real rows: without noise replacing a record moves two of them by
     one, and with it they are off by the law that a calibration states. Only subjects that match the
     pattern `only` are checked.
     """
-    claims = claims_of_size(epsilon)
-    works: list[tuple[str, Callable[[], float], float]] = [
-        (
-            f"{' '.join(filter(None, (case.formula, case.what)))}, "
-            f"{'objective' if op else 'output'}, {short(claims[at])}: loss over the claim",
-            partial(_largest_loss, case, op, claims[at]),
-            1.0,
-        )
-        for case, op in product(FORMULAS, (True, False))
-        for at in case.claims
-        if not (op and case.slow and at > 0)
-    ]
-    works += [
-        ("counts of scores: counts that one record moves", _moved_counts, 2.0),
-        ("counts of scores: their noise in fits, deviations", _noise_of_counts, 6.0),
-    ]
-    for subject, measure, allowed in works:
-        if fnmatch(subject, only):
-            yield from measured("formula", subject, measure, allowed=allowed)
+    claims = checks.claims_of_size(epsilon)
+    checked = partial(checks.measured, "formula", only=only)
+    for case, op in product(FORMULAS, (True, False)):
+        named = " ".join(filter(None, (case.formula, case.what)))
+        named = f"{named}, {'objective' if op else 'output'}"
+        for claim in (claims[at] for at in case.claims if not (op and case.slow and at > 0)):
+            subject = f"{named}, {checks.short(claim)}: loss over the claim"
+            yield from checked(subject, _largest_loss, case, op, claim)
+    subject = "counts of scores: counts that one record moves"
+    yield from checked(subject, _moved_counts, allowed=2.0)
+    subject = "counts of scores: their noise in fits, deviations"
+    yield from checked(subject, _noise_of_counts, allowed=6.0)
 
 
 def _largest_loss(case: TableCase, op: bool, claim: Promise) -> float:
@@ -218,7 +200,7 @@ def _largest_loss(case: TableCase, op: bool, claim: Promise) -> float:
         fit = _fit(fit_by, case.formula, case.tables[0], claim, op, **case.declared)
         found = privacy_loss(fit, *case.tables)
         ratios += [found.ratio, *(part.ratio for part in found.parts)]
-    return largest(ratios)
+    return checks.largest(ratios)
 
 
 def _fit(
@@ -229,8 +211,7 @@ def _fit(
     op: bool,
     **given: Any,
 ) -> Fit:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(action="ignore"):
         return fit_by(formula, table, claim, "free", op, **given)
 
 
@@ -238,7 +219,7 @@ def _exact_counts(fit: Fit, table: Any) -> FloatArray:
     rows = read_design(fit.spec, as_batch(table), DenseRows)
     release = fit.roc.release
     edges = release.scale.edges(release.calibration.bins)
-    return histogram_stage.score_counts(rows, fit.release.coef, edges)
+    return score_counts(rows, fit.release.coef, edges)
 
 
 def _moved_counts() -> float:
@@ -269,16 +250,16 @@ _N = 12
 _ODD = (7, None, "zzz", pd.Timestamp("2020-01-01"), pd.Period("2020-01"), 0.5j, [1], b"7")
 
 
-def audit_tables() -> Iterator[Check]:
+def audit_tables() -> Iterator[checks.Check]:
     """Checks that no type depends on values, and that a fit ends if its data change."""
     for name, made in _CONTAINERS.items():
         subject = f"{name}: records that change a type or an error"
-        yield from measured("rows", subject, _types, made, allowed=0.0)
+        yield from checks.measured("rows", subject, _types, made, allowed=0.0)
     subject = "Dask partitions that change: fits that came to an end"
     if find_spec("dask") is None:
-        yield Check("rows", subject, failure=MISSING)
+        yield checks.Check("rows", subject, failure=checks.MISSING)
     else:
-        yield from measured("rows", subject, _changing, allowed=0.0)
+        yield from checks.measured("rows", subject, _changing, allowed=0.0)
 
 
 def _objects(*columns: list[Any]) -> ObjectArray:
@@ -337,8 +318,7 @@ def _changing() -> float:
 
         table = frames.from_pandas(first, npartitions=1).map_partitions(read, meta=first.iloc[:0])
         whole = dask.config.set({"scheduler": "synchronous", "privatelr.memory": "0"})
-        with whole, warnings.catch_warnings(), suppress(PrivateLRError):
-            warnings.simplefilter("ignore")
+        with whole, warnings.catch_warnings(action="ignore"), suppress(PrivateLRError):
             dplr("y ~ x", table, 1.0, bounds={"x": (-1, 1), "y": (0, 1)})
             ended += 1
     return ended
@@ -374,20 +354,22 @@ def _read(formula: str, table: pd.DataFrame, *, levels: Any = None) -> tuple[Any
 
 def _priced(epsilon: float) -> Iterator[tuple[Promise, Any]]:
     """Every claim about as strong as epsilon, with every kind of noise that is proven for it."""
-    for claim, kinds in product(claims_of_size(epsilon), (LAPLACE, GAUSSIAN)):
+    for claim, kinds in product(checks.claims_of_size(epsilon), (LAPLACE, GAUSSIAN)):
         if kinds is LAPLACE or not isinstance(claim, PureDP):
             yield claim, kinds
 
 
-def audit_long_records(epsilon: float, only: str = "*") -> Iterator[Check]:
+def audit_long_records(epsilon: float, only: str = "*") -> Iterator[checks.Check]:
     """Checks of the matrices of inference on long rows, and of all stages of fits.
 
     Only subjects that match the pattern `only` are checked.
     """
     for claim, kinds in _priced(epsilon):
-        subject = f"matrices, {short(claim)}, {'Laplace' if kinds is LAPLACE else 'Gaussian'}"
-        if fnmatch(subject, only):
-            yield from guarded("long", subject, _matrices, claim, kinds, subject)
+        subject = (
+            f"matrices, {checks.short(claim)}, {'Laplace' if kinds is LAPLACE else 'Gaussian'}"
+        )
+        given = claim, kinds, subject
+        yield from checks.guarded("long", subject, _matrices, *given, only=only)
     reached: dict[str, float] = {}
     for named, case in _CASES.items():
         neighbours = REPLACE_PERSON if "person(" in case.formula else REPLACE_ONE
@@ -395,12 +377,12 @@ def audit_long_records(epsilon: float, only: str = "*") -> Iterator[Check]:
             subject = f"{named}, {'pure' if isinstance(claim, PureDP) else 'zCDP'}"
             if fnmatch(subject, only):
                 whole = f"{subject}: loss of a stage over its part"
-                yield from measured("long", whole, _fits, case, claim, reached)
+                yield from checks.measured("long", whole, _fits, case, claim, reached)
     for stage, share in reached.items() if only == "*" else ():
-        yield Check("long", f"{stage}: what has to be reached, of its part", _REACHED, share)
+        yield checks.Check("long", f"{stage}: what has to be reached, of its part", _REACHED, share)
 
 
-def _matrices(claim: Promise, kinds: Any, subject: str) -> Iterator[Check]:
+def _matrices(claim: Promise, kinds: Any, subject: str) -> Iterator[checks.Check]:
     """Two orthogonal records of all lengths and margins; the worst has to be near the bound."""
     shares = []
     for loss, typical in product(LOSSES.values(), (None, 1.0)):
@@ -416,10 +398,10 @@ def _matrices(claim: Promise, kinds: Any, subject: str) -> Iterator[Check]:
             w = np.array(margins) / (3.0 * np.array(lengths))
             found = [mean_moments(side, w, made) for side in read]
             reached.append(worth.share_of_changes(made.noise, claim, [found[0] - found[1]]))
-        shares.append(largest(reached))
-    yield Check("long", f"{subject}: loss over the claim", largest(shares), 1.0)
+        shares.append(checks.largest(reached))
+    yield checks.Check("long", f"{subject}: loss over the claim", checks.largest(shares), 1.0)
     if not isinstance(claim, ApproxDP):  # a delta falls fast with the noise
-        yield Check(
+        yield checks.Check(
             "long", f"{subject}: what has to be reached, of the claim", _REACHED, min(shares)
         )
 
@@ -489,13 +471,11 @@ def _watched(
     watch = _Watch(w)
     with ExitStack() as patched:
         own = {sys.modules[type(stage).__module__] for stage in STAGES.values()}
-        rounding = {module for module in own if hasattr(module, "rounded_sum")}
-        for module in {scale_stage, histogram_stage, *rounding}:
+        for module in {module for module in own if hasattr(module, "rounded_sum")}:
             patched.enter_context(mock.patch.object(module, "rounded_sum", watch.rounded))
         patched.enter_context(mock.patch.object(perturbation, "rounded_sum", watch.minimiser))
         patched.enter_context(mock.patch.object(fitting, "release_length", watch.length))
-        patched.enter_context(warnings.catch_warnings())
-        warnings.simplefilter("ignore")
+        patched.enter_context(warnings.catch_warnings(action="ignore"))
         fit = fit_by(case.formula, case.tables[side], claim, "free", **_DECLARED, **case.declared)
     watch.seen = [(law, values) for law, values in watch.seen if law is not None]
     return fit, watch
@@ -522,7 +502,7 @@ def _fits(case: TableCase, claim: Promise, reached: dict[str, float]) -> float:
             if not isinstance(calibration, LengthCalibration):  # whose worst tables are others
                 stage = f"{type(calibration).__name__}, {type(claim).__name__}"
                 reached[stage] = max(reached.get(stage, 0.0), share)
-    return largest(shares)
+    return checks.largest(shares)
 
 
 # -- strata ---------------------------------------------------------------------------------------
@@ -530,21 +510,23 @@ def _fits(case: TableCase, claim: Promise, reached: dict[str, float]) -> float:
 _STRATA = "y ~ x + by(site)"
 
 
-def audit_strata(epsilon: float) -> Iterator[Check]:
+def audit_strata(epsilon: float) -> Iterator[checks.Check]:
     """Move a record of a table from one stratum to another, and compare what fits are made of."""
     records = partial(_both_strata, _tables, _STRATA)
     persons = partial(_both_strata, _tables_of_persons, f"{_STRATA} + person(who)")
-    yield from measured("strata", "strata that a moved record changes, over 2", _changed, records)
+    yield from checks.measured(
+        "strata", "strata that a moved record changes, over 2", _changed, records
+    )
     for what, stage in _STAGES.items():
         subject = f"{what} of two strata: how far a record {_OVER}"
-        yield from measured("strata", subject, _moved_in_strata, records, stage, epsilon)
+        yield from checks.measured("strata", subject, _moved_in_strata, records, stage, epsilon)
     subject = "price of all strata in a ledger, over the claim"
-    yield from measured("strata", subject, _charged, epsilon, allowed=0.0)
+    yield from checks.measured("strata", subject, _charged, epsilon, allowed=0.0)
     subject = "what a person counts in all strata together, in records"
-    yield from measured("strata", subject, _weighed, persons)
+    yield from checks.measured("strata", subject, _weighed, persons)
     for what, stage in _STAGES.items():
         subject = f"{what} of all strata: how far a person {_OVER}"
-        yield from measured("strata", subject, _moved_in_strata, persons, stage, epsilon)
+        yield from checks.measured("strata", subject, _moved_in_strata, persons, stage, epsilon)
 
 
 def _tables() -> list[pd.DataFrame]:
@@ -617,7 +599,7 @@ def _moved_in_strata(strata: _Strata, stage: _Stage, epsilon: float) -> float:
         one, other = ([values_of(rows) for rows in side] for side in sides)
         moved = [before - after for before, after in zip(one, other, strict=True)]
         shares.append(worth.share_of_changes(noise, claim, moved))
-    return largest(shares)
+    return checks.largest(shares)
 
 
 def _stage_of_matrices(
@@ -662,7 +644,7 @@ def _charged(epsilon: float) -> float:
 _PATIENTS = "y ~ x + person(patient)"
 
 
-def audit_persons_of_fits(epsilon: float) -> Iterator[Check]:
+def audit_persons_of_fits(epsilon: float) -> Iterator[checks.Check]:
     """Compare what is told of two tables of as many persons, and weigh the persons of one."""
     for subject, measure, allowed in (
         ("pages and errors that differ by the number of records", _told, 0.0),
@@ -674,7 +656,7 @@ def audit_persons_of_fits(epsilon: float) -> Iterator[Check]:
         ("how far a person moves the scores of fits to choose from", _moved_choice, 1.0),
         ("how far a person moves the counts behind suggested bounds", _moved_ranges, 2.0),
     ):
-        yield from measured("persons", subject, measure, epsilon, allowed=allowed)
+        yield from checks.measured("persons", subject, measure, epsilon, allowed=allowed)
 
 
 def _table(records: int, response: int = 0) -> pd.DataFrame:
@@ -690,8 +672,8 @@ def _told(epsilon: float) -> float:
     told = []
     for records in (_FEW, _MANY):
         table = _table(records)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SchemaWarning)  # a scale of few persons is all noise
+        # a scale of few persons is all noise
+        with warnings.catch_warnings(action="ignore", category=SchemaWarning):
             fitted = dplr(_PATIENTS, table, epsilon, **given)
         told.append([str(fitted.calibration), str(fitted.guarantee), str(fitted.nobs)])
         try:
@@ -796,4 +778,4 @@ def _moved_choice(epsilon: float) -> float:
                 )
             changes.append(totals[1] - totals[0])
         widths.append(float(np.ptp(changes)) / width)
-    return largest(widths)
+    return checks.largest(widths)

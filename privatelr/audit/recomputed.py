@@ -6,8 +6,6 @@ import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from fnmatch import fnmatch
-from functools import partial
 from importlib.util import find_spec
 from itertools import product
 from typing import Any
@@ -27,7 +25,6 @@ from privatelr.numerics import LOSSES
 from privatelr.privacy import (
     ZCDP,
     ApproxDP,
-    NonPrivate,
     Promise,
     PureDP,
     TiltEvent,
@@ -38,9 +35,7 @@ from privatelr.privacy import (
 )
 from privatelr.privacy.accounting import Ledger
 from privatelr.privacy.events import tilt_survival
-from privatelr.privacy.noise import (
-    gaussian_epsilon,
-)
+from privatelr.privacy.noise import gaussian_epsilon
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism
 from privatelr.selection import constraint_private, multiplicative_weights, thesis
 from privatelr.selection.online import RELATIONS, OnlineProblem, calibrate_online
@@ -98,32 +93,23 @@ def audit_noise(epsilon: float, only: str = "*") -> Iterator[Check]:
     Only subjects that match the pattern `only` are checked; its wildcards are those of file names.
     """
     sizes = zip(*(claims_of_size(size * epsilon) for size in _SIZES), strict=True)
-    named = list(zip(claims_of_size(epsilon), sizes, strict=True))
-    works: list[tuple[str, Callable[..., Iterator[Check]], Any]] = [
-        (f"{placement}, {short(claim)}", partial(_coefficients, placement), claims)
-        for placement, kind in mechanisms.MECHANISMS
-        for claim, claims in named
-        if kind is not NonPrivate and isinstance(claim, kind)
-    ]
-    works += [
-        (f"{what}, {short(claim)}", work, claims)
-        for what, work in (
-            *((name, partial(_stages, spend)) for name, spend in _SPENDS.items()),
-            ("choices of columns", partial(_choices, _columns)),
-            ("choices of experts", partial(_choices, _experts)),
-            ("choices of corners", partial(_choices, _corners)),
-        )
-        for claim, claims in named
-    ]
-    works += [
-        ("conversions", _conversions, epsilon),
-        ("losses", _losses, epsilon),
-        ("tilts", _tilts, epsilon),
-        ("published program", _published, epsilon),
-    ]
-    for subject, work, given in works:
-        if fnmatch(subject, only):
-            yield from checks.guarded("noise", subject, work, given, subject)
+    named = list(zip(map(short, claims_of_size(epsilon)), sizes, strict=True))
+
+    def checked(subject: str, work: Callable[..., Iterator[Check]], *given: Any) -> Iterator[Check]:
+        yield from checks.guarded("noise", subject, work, subject, *given, only=only)
+
+    for (placement, kind), (claim, claims) in product(mechanisms.MECHANISMS, named):
+        if isinstance(claims[0], kind):
+            yield from checked(f"{placement}, {claim}", _coefficients, placement, claims)
+    for (what, spend), (claim, claims) in product(_SPENDS.items(), named):
+        yield from checked(f"{what}, {claim}", _stages, spend, claims)
+    for what, made in (("columns", _columns), ("experts", _experts), ("corners", _corners)):
+        for claim, claims in named:
+            yield from checked(f"choices of {what}, {claim}", _choices, made, claims)
+    yield from checked("conversions", _conversions, epsilon)
+    yield from checked("losses", _losses)
+    yield from checked("tilts", _tilts)
+    yield from checked("published program", _published, epsilon)
 
 
 def _share(subject: str, shares: Iterable[float]) -> Check:
@@ -132,7 +118,7 @@ def _share(subject: str, shares: Iterable[float]) -> Check:
     return Check("noise", f"{subject}, share of the claim", largest, 1 + _SLACK)
 
 
-def _coefficients(placement: Placement, claims: _Claims, subject: str) -> Iterator[Check]:
+def _coefficients(subject: str, placement: Placement, claims: _Claims) -> Iterator[Check]:
     """Calibrations for every loss, setting and proven kind of noise, whichever a fit would take."""
     # the size of a claim does not depend on the setting
     cases = [*product(claims[1:2], _SETTINGS), *product(claims[::2], _SETTINGS[:1])]
@@ -146,7 +132,7 @@ def _coefficients(placement: Placement, claims: _Claims, subject: str) -> Iterat
     yield _share(subject, (worth.share_of_plan(plan) for plan in found if plan is not None))
 
 
-def _stages(spend: Spend, claims: _Claims, subject: str) -> Iterator[Check]:
+def _stages(subject: str, spend: Spend, claims: _Claims) -> Iterator[Check]:
     """Plans of all stages for everybody whom a claim may be about, with all kinds of noise."""
     claim, shares = claims[1], list[float]()
     places: tuple[Placement, ...] = ("objective", "output")
@@ -214,7 +200,7 @@ _Choices = Iterator[tuple[float, int, Promise]]
 claim."""
 
 
-def _choices(made: Callable[[_Claims], _Choices], claims: _Claims, subject: str) -> Iterator[Check]:
+def _choices(subject: str, made: Callable[[_Claims], _Choices], claims: _Claims) -> Iterator[Check]:
     yield _share(subject, (worth.share_of_choices(*each) for each in made(claims)))
 
 
@@ -245,7 +231,7 @@ def _corners(claims: _Claims) -> _Choices:
         yield found.eta * 3.0 / found.s / found.sensitivity, found.rounds, claim
 
 
-def _conversions(epsilon: float, subject: str) -> Iterator[Check]:
+def _conversions(subject: str, epsilon: float) -> Iterator[Check]:
     """Check conversions against the release whose converted guarantee is known exactly.
 
     A conversion holds for all releases, so its result is at least the exact number of that one.
@@ -266,7 +252,7 @@ def _conversions(epsilon: float, subject: str) -> Iterator[Check]:
         yield Check("noise", f"{subject}, {what}: what is shown of it", max(shares), 1 + _SLACK)
 
 
-def _losses(_: float, subject: str) -> Iterator[Check]:
+def _losses(subject: str) -> Iterator[Check]:
     """Check the slope and curvature bounds that losses state, by differences on a grid."""
     for loss in LOSSES.values():
         margins = candidate_margins(loss)
@@ -279,7 +265,7 @@ def _losses(_: float, subject: str) -> Iterator[Check]:
             yield Check("noise", stated, found / most, 1 + _BY_STEPS)
 
 
-def _tilts(_: float, subject: str) -> Iterator[Check]:
+def _tilts(subject: str) -> Iterator[Check]:
     """Check what a ledger counts of Gaussian tilts, by integration over the tilt.
 
     Two gradients of length m along one line may each be there or not, as it is worse at each tilt.
@@ -301,7 +287,7 @@ def _tilts(_: float, subject: str) -> Iterator[Check]:
         )
 
 
-def _published(epsilon: float, subject: str) -> Iterator[Check]:
+def _published(subject: str, epsilon: float) -> Iterator[Check]:
     """Check that the stated true epsilon of the published program covers that of known runs."""
     for score, share in (("margin", 2 / 3), ("count", 1 / 2)):  # of the sensitivity that it states
         said = thesis.true_epsilon(epsilon, _USUAL, score, max(_RUNS))
@@ -317,7 +303,7 @@ def _published(epsilon: float, subject: str) -> Iterator[Check]:
 _SAME, _ROUNDED, _BY_ORDERS, _BY_GRID = 1e-6, 1e-3, 2e-3, 1e-3
 """Two implementations may have these relative differences: with exact formulas, with a standard
 deviation that is rounded up, with a finite set of Renyi orders, and with a grid."""
-_DISTANCE, _DELTA = 0.7, 1e-6
+_DISTANCE = 0.7
 _EPSILONS, _RHOS, _MUS = (0.1, 1.0, 3.0), (0.01, 0.1, 1.0), (0.2, 1.0, 3.0)
 _ORDERS = 1 + np.geomspace(1e-3, 1e4, 4000)
 _RELEASES, _EACH = 20, 0.1
@@ -395,8 +381,8 @@ def _opendp() -> _Compared:
     from opendp import prelude
 
     opendp: Any = prelude  # the library's maps have no type annotations
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # versions of OpenDP use different names for a feature
+    with warnings.catch_warnings(action="ignore"):
+        # versions of OpenDP use different names for a feature
         opendp.enable_features("contrib", "floating-point", "honest-but-curious")
     entry = opendp.atom_domain(T=float, nan=False)
     number = entry, opendp.absolute_distance(T=float)

@@ -21,9 +21,9 @@ from privatelr.audit import (
 from privatelr.audit.audit_table import LAPLACE_MARK, Audit, Row, row_or_failure
 from privatelr.audit.checks import QUICK, Effort, claimed_number, plan_in
 from privatelr.audit.density import exact, persons_and_classes
+from privatelr.audit.density.loss import deep_pair, ratio_of, search
 from privatelr.audit.density.pairs import straight_pair
-from privatelr.audit.density.search import deep_pair, ratio_of, search
-from privatelr.audit.sampling import draws_and_releases
+from privatelr.audit.sampling import draws_and_releases, lower_bounds
 from privatelr.errors import ArgumentError, require_number, show
 from privatelr.mechanisms import ALL_FOR_COEFFICIENTS, MECHANISMS, Request, Spend
 from privatelr.mechanisms.calibration import GAUSSIAN, LAPLACE, Calibration
@@ -163,10 +163,6 @@ def _bought(request: Request) -> str:
     return {"inference": "inference", SCALE_BESIDE: "scale"}.get(request.spend, "coefficients")
 
 
-def _scale_of(d: int) -> ScaleFacts:
-    return ScaleFacts(checks.RECORDS, (ColumnGroup(1, "number"),) * d, False, 0.003)
-
-
 def audit_one(
     request: Request, loss: Loss, effort: Effort, alpha: float, rng: np.random.Generator
 ) -> Row:
@@ -174,8 +170,11 @@ def audit_one(
     buys = _bought(request)
     alone, scaled = buys == "coefficients", buys == "scale"
     settings = [each for each in effort.settings if not scaled or each.facts(loss).d <= _FEW]
-    facts = [_scale_of(setting.facts(loss).d) if scaled else None for setting in settings]
-    plans = [(s, plan_in(request, loss, s, fact)) for s, fact in zip(settings, facts, strict=True)]
+    plans = []
+    for setting in settings:
+        columns = (ColumnGroup(1, "number"),) * setting.facts(loss).d
+        scale = ScaleFacts(checks.RECORDS, columns, False, 0.003) if scaled else None
+        plans.append((setting, plan_in(request, loss, setting, scale)))
     pairs = effort.random_pairs if alone else 0
     found = [(setting, plan, search(plan, rng, pairs)) for setting, plan in plans if plan]
     setting, plan, worst = max(found, key=lambda each: ratio_of(each[2].loss))
@@ -216,8 +215,9 @@ def sample(calibration: Calibration, trials: int, alpha: float, rng: np.random.G
     deep = calibration.problem.d > 1
     pair = deep_pair(calibration) if deep else straight_pair(calibration, 0.0)[0]
     first, second = (
-        draws_and_releases.release_many(calibration, side, trials, rng)
+        lower_bounds.outputs_of(draws_and_releases.release_many(calibration, side, trials, rng))
         for side in (pair.first(), pair.second())
     )
+    evidence = lower_bounds.evidence_of(calibration.proven)
     score = exact.likelihood_ratio(calibration, pair)
-    return checks.sampled_bound(calibration.proven, first, second, alpha, score)
+    return lower_bounds.bound_from_outputs(first, second, evidence, alpha, score)

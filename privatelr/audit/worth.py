@@ -176,7 +176,7 @@ def share_of_plan(plan: StagedCalibration) -> float:
 
 def _spends(stage: StageCalibration) -> tuple[float, float]:
     """The epsilon and the mu of the noise on a vector that moves as far as its stage says."""
-    return definition_of(stage.noise).cost(stage.noise, stage.sensitivity)
+    return definition_of(stage.noise).cost(stage.sensitivity)
 
 
 def _moments_spend(moments: MomentsCalibration) -> tuple[float, float]:
@@ -198,7 +198,7 @@ def _moments_spend(moments: MomentsCalibration) -> tuple[float, float]:
     apart = math.sqrt(2) if problem.d > 1 or problem.touched > 1 else 1.0
     if (problem.touched > 1 and moments.noise.is_pure) or (problem.d > 1 and traces):
         apart = 2.0
-    return definition_of(moments.noise).cost(moments.noise, apart * one)
+    return definition_of(moments.noise).cost(apart * one)
 
 
 def counts_spend(made: HistogramCalibration) -> tuple[float, float]:
@@ -207,7 +207,7 @@ def counts_spend(made: HistogramCalibration) -> tuple[float, float]:
     In two fits it leaves and enters a cell of each.
     """
     moves = np.eye(1, made.noise.dimension)[0] - np.eye(1, made.noise.dimension, 1)[0]
-    return definition_of(made.noise).cost_of(made.noise, [moves] * min(made.touched, 2))
+    return definition_of(made.noise).cost_of([moves] * min(made.touched, 2))
 
 
 def scale_spends(scale: ScaleCalibration) -> tuple[float, float]:
@@ -221,9 +221,9 @@ def scale_spends(scale: ScaleCalibration) -> tuple[float, float]:
         ends = [2.0] * numbers + [scale.weight] * numbers  # of a number, and of its square
         if len(ends) != noise.dimension:
             return math.inf, 0.0
-        return definition_of(noise).cost_of(noise, [np.array(ends) / n])
+        return definition_of(noise).cost_of([np.array(ends) / n])
     moved = math.sqrt(math.fsum(_moved(group, scale.weight) for group in groups)) / n
-    return definition_of(noise).cost(noise, moved)
+    return definition_of(noise).cost(moved)
 
 
 def _moved(group: ColumnGroup, weight: float) -> float:
@@ -267,12 +267,12 @@ def share_of_parts(whole: Guarantee, parts: tuple[Guarantee, ...]) -> float:
 
 def share_of_distance(noise: NoiseLaw, target: Guarantee, moved: float) -> float:
     """The share of a claim that noise spends if the vector under it moves by this distance."""
-    return share_of(target, *definition_of(noise).cost(noise, moved))
+    return share_of(target, *definition_of(noise).cost(moved))
 
 
 def share_of_changes(noise: NoiseLaw, target: Guarantee, changes: list[FloatArray]) -> float:
     """The share of a claim that noise on these changes spends."""
-    return share_of(target, *definition_of(noise).cost_of(noise, changes))
+    return share_of(target, *definition_of(noise).cost_of(changes))
 
 
 def share_of(target: Guarantee, epsilon: float, mu: float) -> float:
@@ -345,7 +345,7 @@ def _share_of_tilt(calibration: Calibration) -> float:
     if noise.scale == 0:
         return math.inf
     shield, apart = calibration.shield, 2 * calibration.tau * problem.touched / problem.penalty
-    epsilon, mu = definition_of(shield).cost(shield, apart)
+    epsilon, mu = definition_of(shield).cost(apart)
     match noise.is_pure, target:
         case False, ZCDP() if epsilon == 0:
             return (_rho_of_gaussian(problem, noise.scale) + mu * mu / 2) / target.rho
@@ -369,7 +369,7 @@ def epsilon_of_laplace(problem: Problem, noise: NoiseLaw) -> float:
     slopes = np.abs(problem.loss.slope(margins))
     bends = problem.radius**2 / problem.penalty * problem.loss.curvature(margins)
     bends = bends if problem.persons else np.log1p(bends)
-    charge = definition_of(noise).charge(noise, problem)
+    charge = definition_of(noise).charge(problem)
     return float((charge * slopes + bends).max() + charge * slopes.max())
 
 
@@ -382,7 +382,7 @@ def _epsilon_of_classes(problem: Problem, noise: NoiseLaw) -> float:
     k = problem.classes
     if len(noise.parts) != k:
         return math.inf
-    charge = definition_of(noise).charge(noise, problem)
+    charge = definition_of(noise).charge(problem)
     s = _CHANCES[:, None, None]
     chances = np.where(np.arange(k) == 0, 1 - s, s / (k - 1))
     curvature = np.swapaxes(chances, 1, 2) * np.eye(k) - np.swapaxes(chances, 1, 2) * chances

@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 from privatelr.errors import GuaranteeError, ReleaseFileError
 from privatelr.mechanisms.request import ROC
 from privatelr.mechanisms.stages.histogram import calibrate_histogram
-from privatelr.privacy import Guarantee, NonPrivate, exact, prices
+from privatelr.privacy import Guarantee, exact, prices
 from privatelr.privacy.accounting import join
 from privatelr.results.release_files import file_entries as entries
 from privatelr.results.release_files.design_file import DesignEntry, design_entry, plan_again
@@ -30,7 +30,7 @@ from privatelr.results.release_files.fit_file import (
 from privatelr.results.release_files.json_values import CLOSE, named
 from privatelr.results.release_files.origin import with_origin
 from privatelr.selection import multiplicative_weights, simplex
-from privatelr.selection.choices import SelectionCalibration, Selections
+from privatelr.selection.choices import SelectionCalibration, Selections, StagedSelection
 from privatelr.selection.multiplicative_weights import ProgramCalibration, WorstMargins
 from privatelr.selection.selected_fit import SelectedFit
 
@@ -167,15 +167,14 @@ def restore_selection(document: entries.Document[Any, ChoicesEntry]) -> Selected
         raise ReleaseFileError("call.design.row_norm takes null next to choices")
     target, histogram = entries.read_promise(call.target, "call.target"), None
     made: Any = _calibrate_again(call, spec, target)
-    stages = [made]
+    targets = [target]
     if call.roc_target is not None:
         with named("call.roc_target"):
-            part = entries.read_promise(call.roc_target, "call.roc_target")
-            histogram = calibrate_histogram(call.n, part)
-        stages.append(histogram)
+            targets.append(entries.read_promise(call.roc_target, "call.roc_target"))
+            histogram = calibrate_histogram(call.n, targets[1])
     guarantee = entries.read_guarantee(document.guarantee, "guarantee")
-    _require_total(guarantee, [stage.target for stage in stages])
-    events = tuple(event for stage in stages for event in stage.events)
+    _require_total(guarantee, targets)
+    events = StagedSelection(guarantee, made, histogram).events
     entry = entries.read_charge(document.ledger, guarantee, events, spec)
     release = replace(_read_choices(document.released, made), guarantee=guarantee, entry=entry)
     fit = SelectedFit(spec, release, read_threshold(call.threshold, made.problem.loss))
@@ -215,16 +214,12 @@ def _require_total(guarantee: Guarantee, targets: list[Guarantee]) -> None:
         total = join(targets)
     except GuaranteeError:
         raise ReleaseFileError("call.roc_target takes a part that adds up with target") from None
-    if isinstance(guarantee, NonPrivate) and total.is_private:
-        if not guarantee.reason.startswith("void: "):
-            raise ReleaseFileError("guarantee.reason takes 'void: ' and why, next to noise")
-        return
     given, least = prices(guarantee), prices(total)
     same = given.keys() == least.keys() and replace(total, **given) == guarantee  # type: ignore[arg-type]
     if not same or not all(
         exact(least[k]) <= exact(given[k]) <= exact(least[k] * (1 + CLOSE)) for k in given
     ):
-        raise ReleaseFileError(f"guarantee is {guarantee}, and the noise was made for {total}")
+        entries.require_standing(guarantee, total)
 
 
 def _read_choices(entry: ChoicesEntry, made: Any) -> Selections:
@@ -244,17 +239,16 @@ def _read_choices(entry: ChoicesEntry, made: Any) -> Selections:
         or not np.array_equal(np.bincount(path, minlength=2 * d), counts)
     ):
         raise ReleaseFileError("released.path does not count as released.times says")
-    exact_coef = None
-    if entry.exact is not None:
-        if made.target.is_private:
-            raise ReleaseFileError("released.exact takes null next to a guarantee")
-        exact_coef = entries.read_numbers(entry.exact, d, "released.exact")
+    if entry.exact is not None and made.target.is_private:
+        raise ReleaseFileError("released.exact takes null next to a guarantee")
     return Selections(
         counts,
         made,
         made.target,
         path=None if path is None else np.array(path, dtype=np.intp),
-        exact=exact_coef,
+        exact=None
+        if entry.exact is None
+        else entries.read_numbers(entry.exact, d, "released.exact"),
     )
 
 

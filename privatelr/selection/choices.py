@@ -6,7 +6,6 @@ column k with the opposite sign. A released coefficient is a difference of two c
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,17 +13,12 @@ import numpy as np
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.perturbation import require_shape
-from privatelr.mechanisms.request import COEFFICIENTS, ROC, read_spend, require_usual
-from privatelr.mechanisms.stages.histogram import (
-    HistogramCalibration,
-    HistogramRelease,
-    calibrate_histogram,
-)
+from privatelr.mechanisms.request import COEFFICIENTS, ROC, read_spend
+from privatelr.mechanisms.stages.histogram import HistogramCalibration, HistogramRelease
 from privatelr.numerics.rows import EntryRows
 from privatelr.page_model import FactList, Heading, Paged, Piece
-from privatelr.privacy import Event, Guarantee, split
+from privatelr.privacy import Event, Guarantee
 from privatelr.privacy.accounting import Entry
-from privatelr.privacy.noise import Draw, Randomness
 from privatelr.types import FloatArray, IntArray
 
 
@@ -125,6 +119,12 @@ class Selections:
             self.calibration.unit * (self.counts[:d] - self.counts[d:]) / times, dtype=np.float64
         )
 
+    @property
+    def stages(self) -> StagedSelection:
+        """All numbers of the choices and of the counts."""
+        counts = None if self.histogram is None else self.histogram.calibration
+        return StagedSelection(self.guarantee, self.calibration, counts)
+
 
 # -- choices, and a ROC curve of what they make ---------------------------------------------------
 
@@ -150,14 +150,6 @@ class StagedSelection:
         return "\n".join(str(stage) for stage in (self.choices, self.histogram) if stage)
 
 
-@dataclass(frozen=True, slots=True)
-class SelectionDraws:
-    """What choices draw from, and the noise on the counts of scores, which is drawn once."""
-
-    choices: Randomness
-    histogram: Draw | None
-
-
 def read_roc_share(spend: Any) -> dict[str, float]:
     """Read the shares of coefficients and ROC curve; raises `GuaranteeError` for other parts."""
     shares = read_spend(spend)
@@ -169,29 +161,6 @@ def read_roc_share(spend: Any) -> dict[str, float]:
             "{'coefficients': 0.75, 'roc': 0.25}, or None for the coefficients alone."
         )
     return parts
-
-
-def calibrate_stages(
-    target: Guarantee,
-    shares: dict[str, float],
-    choices: Callable[[Guarantee], SelectionCalibration],
-    n: int,
-) -> StagedSelection:
-    """Divide the price by shares, and calibrate choices and counts for their parts of it.
-
-    The counts see the coefficients, so that both compose as releases one after the other.
-    """
-    if ROC not in shares:
-        return StagedSelection(target, choices(target), None)
-    parts = split(target, shares)
-    require_usual(parts)
-    return StagedSelection(target, choices(parts[COEFFICIENTS]), calibrate_histogram(n, parts[ROC]))
-
-
-def draw_stages(calibration: StagedSelection, randomness: Randomness) -> SelectionDraws:
-    """Return the randomness itself, because each choice draws, and the noise on the counts."""
-    counts = calibration.histogram
-    return SelectionDraws(randomness, None if counts is None else randomness.draw(counts.noise))
 
 
 def require_x_bound(rows: EntryRows, calibration: SelectionCalibration) -> None:

@@ -28,7 +28,8 @@ from privatelr.numerics.losses import Loss
 from privatelr.numerics.rows.entries import EntryRows
 from privatelr.types import FloatArray
 
-_UNIT = 2.0**-53
+UNIT = 2.0**-53
+"""Largest relative error of one rounding to a double."""
 _GRAIN = 2.0**-46
 """Bound on the rounding error of F, relative to the sum of sizes of its terms."""
 _HALVINGS = 30
@@ -141,7 +142,7 @@ def rounding_spread(n: int, d: int, x_bound: float, loss: Loss, radius: float) -
     margin = (4 * d + 2 * math.log(2 * d) + 24) * reach + 4 * (1 + reach)
     slope = loss.curvature_bound * margin + 8 * loss.slope_bound
     gradient = n * slope + (n + 4) * n * loss.slope_bound
-    return 1.01 * 2 * reach * gradient * _UNIT
+    return 1.01 * 2 * reach * gradient * UNIT
 
 
 def smallest_tolerance(
@@ -156,7 +157,7 @@ def smallest_tolerance(
     reach = radius * x_bound
     rounding = rounding_spread(n, d, x_bound, loss, radius)
     size = 1 + math.log(2 * d) + n * loss.slope_bound * reach / penalty
-    moved = (n * loss.curvature_bound * reach**2 + penalty) * size * _UNIT
+    moved = (n * loss.curvature_bound * reach**2 + penalty) * size * UNIT
     return 4 * rounding + 4 * moved
 
 
@@ -168,7 +169,7 @@ def spread_bound(problem: Entropic, point: SimplexPoint, floor: float) -> float:
     differences = np.concatenate([slopes, -slopes]) + pull
     # adding and subtracting the prior rounds the logs twice, and each term three times
     sizes = problem.penalty * (np.abs(logs) + np.abs(problem.log_prior)).max()
-    rounding = 2 * 8 * _UNIT * (float(sizes) + float(np.abs(slopes).max()))
+    rounding = 2 * 8 * UNIT * (float(sizes) + float(np.abs(slopes).max()))
     bound = float(np.ptp(differences)) + rounding + floor
     return bound if math.isfinite(bound) else math.inf
 

@@ -6,8 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from privatelr.arguments import suggests_arguments
 from privatelr.call_data import read_data
@@ -15,21 +14,18 @@ from privatelr.design import EntrySpec
 from privatelr.errors import ArgumentError, PrivacyWarning, require_choice, require_number
 from privatelr.fitting import fit, read_options
 from privatelr.mechanisms import USUAL_DELTA, read_target
-from privatelr.mechanisms.request import ROC
-from privatelr.mechanisms.stages.histogram import ScoreScale, count_scores
+from privatelr.mechanisms.request import COEFFICIENTS, ROC, require_usual
+from privatelr.mechanisms.stages.histogram import ScoreScale, calibrate_histogram, count_scores
 from privatelr.method import Method
 from privatelr.numerics import find_loss
 from privatelr.numerics.rows import EntryRows
-from privatelr.privacy import Guarantee
+from privatelr.privacy import Guarantee, split
 from privatelr.privacy.accounting import AnyLedger, Entry
 from privatelr.privacy.noise import Randomness
 from privatelr.selection.choices import (
     SelectionCalibration,
-    SelectionDraws,
     Selections,
     StagedSelection,
-    calibrate_stages,
-    draw_stages,
     read_roc_share,
 )
 from privatelr.selection.multiplicative_weights import (
@@ -42,7 +38,6 @@ from privatelr.selection.selected_fit import SelectedFit
 from privatelr.selection.simplex import SimplexProblem, calibrate_simplex, release_simplex
 from privatelr.sources import BoundsLike, LevelsLike, declare_schema
 
-Known = TypeVar("Known", ProgramFacts, SimplexProblem)
 _BELOW_ONE = math.nextafter(1.0, 0.0)
 
 
@@ -137,14 +132,12 @@ def dplpsvm(
     """
     _require_density(density, minority)
 
-    def facts(n: int, spec: EntrySpec) -> ProgramFacts:
-        return ProgramFacts(n, spec.d, spec.x_bound, density)
-
-    def choices(known: ProgramFacts, part: Guarantee) -> SelectionCalibration:
-        return calibrate_program(known, part, rounds, step, score, slack)
+    def choices(n: int, spec: EntrySpec, part: Guarantee) -> SelectionCalibration:
+        facts = ProgramFacts(n, spec.d, spec.x_bound, density)
+        return calibrate_program(facts, part, rounds, step, score, slack)
 
     price = read_target(eps, delta, USUAL_DELTA), read_roc_share(spend)
-    method = _method(WorstMargins(density), *price, facts, choices, release_program)
+    method = _method(WorstMargins(density), *price, choices, release_program)
     source = read_data(formula, data, target)
     schema = declare_schema(bounds, levels, None, intercept_scale)
     options = read_options(na_action, seed, ledger, verbose, threshold)
@@ -240,13 +233,11 @@ def dpsimplex(
     price = read_target(eps, delta, USUAL_DELTA), read_roc_share(spend)
     margin_loss = find_loss("logistic") if loss == "logistic" else find_loss("huber", h=h)
 
-    def facts(n: int, spec: EntrySpec) -> SimplexProblem:
-        return SimplexProblem(n, spec.d, spec.x_bound, size, margin_loss)
+    def choices(n: int, spec: EntrySpec, part: Guarantee) -> SelectionCalibration:
+        facts = SimplexProblem(n, spec.d, spec.x_bound, size, margin_loss)
+        return calibrate_simplex(facts, part, lambda_, draws)
 
-    def choices(known: SimplexProblem, part: Guarantee) -> SelectionCalibration:
-        return calibrate_simplex(known, part, lambda_, draws)
-
-    method = _method(margin_loss, *price, facts, choices, release_simplex)
+    method = _method(margin_loss, *price, choices, release_simplex)
     source = read_data(formula, data, target)
     schema = declare_schema(bounds, levels, None, intercept_scale)
     options = read_options(na_action, seed, ledger, verbose, threshold)
@@ -261,30 +252,34 @@ class Choosing(Method):
     ----------
     shares : dict
         The share of each stage of the price.
-    facts : callable
-        Takes n and the plan of the rows; returns public facts.
     choices : callable
-        Takes the facts and a part of the price; returns the calibration of the choices.
+        Takes n, the plan of the rows and a part of the price; returns the calibration of the
+        choices.
     """
 
     by_entries: bool = True
-    draw: Callable[[StagedSelection, Randomness], SelectionDraws] = draw_stages
     shares: dict[str, float]
-    facts: Callable[[int, Any], Any]
-    choices: Callable[[Any, Guarantee], SelectionCalibration]
+    choices: Callable[[int, EntrySpec, Guarantee], SelectionCalibration]
 
     def planned(self, declared: Any, n: int) -> tuple[Any, StagedSelection]:
-        """Calibrate the choices for the rows of a plan; takes no data."""
-        choices = partial(self.choices, self.facts(n, declared))
-        return declared, calibrate_stages(self.target, self.shares, choices, n)
+        """Divide the price, and calibrate choices and counts for their parts; takes no data.
+
+        The counts see the coefficients, so that both compose as releases one after the other.
+        """
+        target = self.target
+        if ROC not in self.shares:
+            return declared, StagedSelection(target, self.choices(n, declared, target), None)
+        parts = split(target, self.shares)
+        require_usual(parts)
+        choices = self.choices(n, declared, parts[COEFFICIENTS])
+        return declared, StagedSelection(target, choices, calibrate_histogram(n, parts[ROC]))
 
 
 def _method(
     loss: Any,
     target: Guarantee,
     shares: dict[str, float],
-    facts: Callable[[int, Any], Known],
-    choices: Callable[[Known, Guarantee], SelectionCalibration],
+    choices: Callable[[int, EntrySpec, Guarantee], SelectionCalibration],
     release: Callable[[EntryRows, Any, Randomness], Selections],
 ) -> Choosing:
     """Set up choices of columns; `choices` calibrates them for their part of the price."""
@@ -292,26 +287,27 @@ def _method(
     def choose(
         rows: EntryRows,
         calibration: StagedSelection,
-        draws: SelectionDraws,
+        randomness: Randomness,
         *,
         expected: Callable[[Selections], ScoreScale],
         guarantee: Guarantee,
         entry: Entry | None,
     ) -> Selections:
-        choice = release(rows, calibration.choices, draws.choices)
+        counts = calibration.histogram
+        noise = None if counts is None else randomness.draw(counts.noise)
+        choice = release(rows, calibration.choices, randomness)
         paid = replace(choice, guarantee=guarantee, entry=entry)
-        if calibration.histogram is None or draws.histogram is None:
+        if counts is None or noise is None:
             return paid
-        scale, counted = expected(paid), (calibration.histogram, draws.histogram)
-        return replace(paid, histogram=count_scores(rows, paid, scale, *counted))
+        return replace(paid, histogram=count_scores(rows, paid, expected(paid), counts, noise))
 
     return Choosing(
         loss=loss,
         target=target,
+        draw=lambda _, randomness: randomness,  # each choice draws by itself
         release=choose,
         buys_roc=ROC in shares,
         shares=shares,
-        facts=facts,
         choices=choices,
     )
 

@@ -151,13 +151,7 @@ class ProgramFacts:
             raise GuaranteeError(
                 f"a fit with n={self.n}, d={self.d}: takes n from 1 to {MOST_RECORDS} and d from 1."
             )
-        takes = "a number from 1e-100 to 1e100"
-        require_number(
-            GuaranteeError, "x_bound", self.x_bound, takes, at_least=1e-100, at_most=1e100
-        )
-        takes = "a number above 0 and below 1"
-        density = require_number(GuaranteeError, "density", self.density, takes, above=0)
-        if not (density < 1 and self.n * density >= 1 - _NEARLY):
+        if not (self.density < 1 and self.n * self.density >= 1 - _NEARLY):
             raise GuaranteeError(
                 f"density={show(self.density)}: density takes a number from 1/n = "
                 f"{1 / self.n:.3g} and below 1, because weights are spread over that fraction of "
@@ -492,7 +486,9 @@ def play_columns(
     """Play all rounds with signed columns as options; see `play`."""
 
     def fall(log_weights: FloatArray, option: int) -> None:
-        lower(log_weights, rows, option, made.step)
+        index, values = rows.column(option % rows.d)
+        change = made.step * values
+        log_weights[index] -= change if option < rows.d else -change
 
     return play(rows.n, score, fall, made.problem.s, made, randomness)
 
@@ -510,10 +506,3 @@ def scorer(rows: EntryRows, calibration: ProgramCalibration) -> Scorer:
     return lambda weights: np.concatenate(
         [right.weighted_sum(weights), wrong.weighted_sum(weights)]
     )
-
-
-def lower(log_weights: FloatArray, rows: EntryRows, option: int, step: float) -> None:
-    """Lower, in place, the log weights of the records that a signed column classifies well."""
-    index, values = rows.column(option % rows.d)
-    change = step * values
-    log_weights[index] -= change if option < rows.d else -change

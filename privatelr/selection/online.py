@@ -371,19 +371,9 @@ class PrivateFTRL:
         return self.calibration.lambda_
 
     @property
-    def regret_bound(self) -> float:
-        """Upper bound on the expected loss above that of the best expert, after all rounds."""
-        return self.calibration.regret_bound
-
-    @property
     def rounds(self) -> int:
         """The number of rounds that are over."""
         return self._state.over
-
-    @property
-    def horizon(self) -> int:
-        """T, the number of rounds in all."""
-        return self.calibration.problem.horizon
 
     def predict(self) -> int:
         """Choose the index of this round; asked again before `update`, return the same index.
@@ -395,9 +385,9 @@ class PrivateFTRL:
         time and memory.
         """
         with self._held() as state:
-            if state.over >= self.horizon:
+            if state.over >= self.calibration.problem.horizon:
                 raise GuaranteeError(
-                    f"predict: all {self.horizon} rounds are over, and nothing more was paid for."
+                    f"predict: all {state.over} rounds are over, and nothing more was paid for."
                 )
             # a second draw for one round would be a second release, and one was paid for
             if state.choice is None:
@@ -490,20 +480,14 @@ class PrivateFTRL:
         sequence = np.random.SeedSequence([seed, over])
         return SeededRandomness(int(sequence.generate_state(1, np.uint64)[0]))
 
-    def __copy__(self) -> PrivateFTRL:
-        return self
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> PrivateFTRL:
-        return self
-
     def __reduce__(self) -> Any:
         raise TypeError(
-            "a play is not pickled: its copy would draw a second time what was paid for once; "
-            "save() moves it."
+            "a play is neither copied nor pickled: its copy would draw a second time what was paid "
+            "for once; save() moves it."
         )
 
     def __repr__(self) -> str:
-        return f"<PrivateFTRL, {self.rounds} of {self.horizon} rounds over>"
+        return f"<PrivateFTRL, {self.rounds} of {self.calibration.problem.horizon} rounds over>"
 
     def __str__(self) -> str:
         return as_text(_page(self))
@@ -541,9 +525,8 @@ def write_state(path: str | os.PathLike[str], state: State) -> None:
     try:
         descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        raise _refusal(
-            name, "there is such a file, and no state is written over another one"
-        ) from None
+        taken = "there is such a file, and no state is written over another one"
+        raise _refusal(name, taken) from None
     except OSError as error:
         raise _unreadable(name, error) from None
     try:

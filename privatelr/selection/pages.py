@@ -15,7 +15,6 @@ from privatelr.mechanisms.request import ROC
 from privatelr.numerics import describe
 from privatelr.numerics.rows import EntryRows
 from privatelr.page_model import Listing, Piece, Table
-from privatelr.privacy import Event
 from privatelr.results.fit_kind import Facts, FitKind
 from privatelr.results.pages.coefficient_table import FEW, shown_rows
 from privatelr.results.pages.sentences import BY_BOUNDS, UNSEEN, divided, roc_facts
@@ -34,12 +33,6 @@ def _bought(fit: SelectedFit) -> str:
         return bought
     parts = {"choices": fit.calibration.target, "roc": counts.calibration.target}
     return f"{bought}, and counts of scores; {divided(parts)}"
-
-
-def _events(fit: SelectedFit) -> tuple[Event, ...]:
-    """The events of choices and counts; none if the target is charged itself."""
-    counts, events = fit.release.histogram, fit.calibration.events
-    return (*events, *counts.calibration.events) if events and counts else events
 
 
 def _facts(fit: SelectedFit, _: Inference | None) -> Facts:
@@ -166,7 +159,7 @@ def _seen(fit: SelectedFit) -> list[str]:
 
 CHOICES: FitKind[SelectedFit] = FitKind(
     title=attrgetter("calibration.title"),
-    events=_events,
+    events=attrgetter("release.stages.events"),
     bought=_bought,
     facts=_facts,
     details=_details,

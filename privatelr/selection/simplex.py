@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from privatelr import privacy
-from privatelr.errors import GuaranteeError, NoRelease, require_number, show
+from privatelr.errors import GuaranteeError, NoRelease, require_number, require_whole
 from privatelr.lazy_import import lazy_import
 from privatelr.locks import FIRST_PRECISION, working_precision
 from privatelr.mechanisms.calibration.lambda_rules import PLAIN_LAMBDA
@@ -33,6 +33,7 @@ from privatelr.privacy.accounting import in_agreement
 from privatelr.privacy.noise import Arithmetic, Draw, Randomness, RandomVector
 from privatelr.selection.choices import PrintedFacts, Selections, require_x_bound
 from privatelr.selection.entropic import (
+    UNIT,
     Entropic,
     coefficients,
     entropic_minimum,
@@ -48,7 +49,7 @@ else:
 
 _SLOPE_ERROR = 1e-9
 """Upper bound on the relative error of a slope in doubles, far above the actual error."""
-_STABILITY_ROUNDING = 1e-12
+_ROUNDING = 1e-12
 """Upper bound on the relative error of a dozen operations in doubles, far above the actual one."""
 
 
@@ -76,19 +77,6 @@ class SimplexProblem:
     radius: float
     loss: Loss
     lambda_: float = 0.0
-
-    def __post_init__(self) -> None:
-        for name in ("x_bound", "radius"):
-            value = getattr(self, name)
-            require_number(GuaranteeError, name, value, "a finite number above 0", above=0)
-        require_number(
-            GuaranteeError, "radius times x_bound", self.reach, "a number above 0", above=0
-        )
-
-    @property
-    def options(self) -> int:
-        """The number of options: every column, and every column with the opposite sign."""
-        return 2 * self.d
 
     @property
     def reach(self) -> float:
@@ -182,8 +170,8 @@ def simplex_stability(
     ``2 slack`` at most.
     """
     lam = n * lambda_
-    rate = (2 * slope_bound * width + 2 * slack) / lam * (1 + _STABILITY_ROUNDING)
-    kappa = n * curvature_bound * width**2 / (4 * lam) * (1 + _STABILITY_ROUNDING)
+    rate = (2 * slope_bound * width + 2 * slack) / lam * (1 + _ROUNDING)
+    kappa = n * curvature_bound * width**2 / (4 * lam) * (1 + _ROUNDING)
     bent = math.sqrt(kappa) / 2 if kappa >= 1 else kappa / (1 + kappa)
     largest = rate * (1 + math.sqrt(1 + kappa)) / 2
     return Stability(largest, rate * (1 + bent), rate / 2, kappa)
@@ -197,8 +185,6 @@ _CLOSE = 1e-10
 """Relative accuracy to which a lambda is searched for."""
 _LARGEST_LAMBDA = 1e100
 """Largest lambda that is tried before a search gives up."""
-_ROUNDING = 1e-12
-"""Upper bound on the relative error of a few operations in doubles."""
 _GRID = 40
 """Number of lambdas that are compared in the first pass."""
 
@@ -305,7 +291,7 @@ def suggest_lambda(facts: SimplexProblem, target: privacy.Promise) -> float:
     the first term, and the release of m affordable draws in place of the minimiser the second.
     """
     least = min_lambda(facts, target)
-    highest = max(4 * least, 4 * facts.slope_bound * facts.reach / math.log(facts.options))
+    highest = max(4 * least, 4 * facts.slope_bound * facts.reach / math.log(2 * facts.d))
     grid = np.geomspace(least, highest, _GRID)
     best = least_risk(facts, target, grid)
     around = grid[max(best - 1, 0)], grid[min(best + 1, _GRID - 1)]
@@ -321,7 +307,7 @@ def least_risk(facts: SimplexProblem, target: privacy.Promise, grid: FloatArray)
         m = affordable_draws(target, stability_of(facts.with_lambda(lambda_)))
         if m > 0:
             drawn = min(curvature * width**2 / (8 * m), slope * width / (2 * math.sqrt(m)))
-            risks[place] = lambda_ * math.log(facts.options) + drawn
+            risks[place] = lambda_ * math.log(2 * facts.d) + drawn
     return int(np.argmin(risks))
 
 
@@ -338,19 +324,9 @@ def refuse(facts: SimplexProblem, target: privacy.Promise, lambda_: float) -> No
     )
 
 
-def require_draws(draws: int) -> None:
-    """Refuse a value that is not a number of draws."""
-    if isinstance(draws, bool) or not isinstance(draws, int) or not 1 <= draws <= MOST_DRAWS:
-        raise GuaranteeError(
-            f"draws={show(draws)}: draws takes 'auto' or an integer from 1 to {MOST_DRAWS}."
-        )
-
-
 # -- draws, and the release ------------------------------------------------------------------------
 
 
-_UNIT = 2.0**-53
-"""Largest relative error of one rounding to a double."""
 _BATCH = 100_000
 """Largest number of uniform numbers in memory at once."""
 
@@ -421,7 +397,7 @@ def ends_of(logs: FloatArray) -> tuple[FloatArray, float]:
     """
     weights = np.exp(logs - logs.max())
     sums = np.cumsum(weights)
-    error = 4 * (len(logs) + math.log(len(logs)) + 16) * _UNIT
+    error = 4 * (len(logs) + math.log(len(logs)) + 16) * UNIT
     return sums / sums[-1], error
 
 
@@ -491,7 +467,7 @@ def release_simplex(
     require_x_bound(rows, calibration)
     logs = minimiser_logs(rows, calibration)
     if calibration.stability is None:
-        none = np.zeros(calibration.problem.options, dtype=np.intp)
+        none = np.zeros(2 * rows.d, dtype=np.intp)
         exact = coefficients(shares(logs), calibration.problem.radius)
         return Selections(none, calibration, calibration.target, exact=exact)
     counts = draw_histogram(logs, calibration.draws, randomness)
@@ -505,8 +481,8 @@ def minimiser_logs(rows: EntryRows, calibration: SimplexCalibration) -> FloatArr
     whether it gives up depends on the data.
     """
     problem = calibration.problem
-    flat = np.zeros(problem.options)
-    objective = Entropic(rows, problem.loss, problem.radius, problem.penalty, flat)
+    prior = np.zeros(2 * problem.d)
+    objective = Entropic(rows, problem.loss, problem.radius, problem.penalty, prior)
     patience = _PATIENCE if calibration.stability is None else None
     return entropic_minimum(objective, calibration.tolerance, patience=patience)
 
@@ -621,18 +597,18 @@ def calibrate_simplex(
     GuaranteeError
         If more draws are asked for than are affordable, or if an argument is invalid.
     """
-    chosen, counted = (None if _is_auto(given) else given for given in (lambda_, draws))
+    counted: int | None = None
     if not _is_auto(draws):
-        require_draws(draws)
+        takes, most = f"'auto' or an integer from 1 to {MOST_DRAWS}", MOST_DRAWS
+        counted = require_whole(GuaranteeError, "draws", draws, takes, at_least=1, at_most=most)
     if not _is_auto(lambda_):
-        takes = "'auto' or a finite number above 0"
-        chosen = require_number(GuaranteeError, "lambda_", chosen, takes, above=0)
+        takes, origin = "'auto' or a finite number above 0", "as given"
+        chosen = require_number(GuaranteeError, "lambda_", lambda_, takes, above=0)
     if isinstance(target, privacy.NonPrivate) and counted is not None:
         raise GuaranteeError(
             f"draws={counted}: without a guarantee the minimiser itself is released; leave draws."
         )
-    origin = "as given"
-    if chosen is None:
+    if _is_auto(lambda_):
         chosen, origin = _choose_lambda(facts, target, counted)
     problem = facts.with_lambda(chosen)
     tolerance = tolerance_of(problem)

@@ -25,12 +25,11 @@ from scipy import integrate
 from privatelr import audit, dplr
 from privatelr.audit.checks import label
 from privatelr.audit.density.exact import (
-    log_ratios,
     margin_at,
     margins_of_most,
     tilt_losses,
 )
-from privatelr.audit.density.loss import loss_law, loss_of
+from privatelr.audit.density.loss import deep_pair, loss_law, loss_of, search
 from privatelr.audit.density.pairs import (
     longest_row,
     pair_of,
@@ -41,7 +40,7 @@ from privatelr.audit.density.pairs import (
     signed_rows,
     straight_pair,
 )
-from privatelr.audit.density.search import deep_pair, search
+from privatelr.audit.law_definitions import definition_of
 from privatelr.audit.worth import PrivacyLossDistribution
 from privatelr.errors import ArgumentError, GuaranteeError
 from privatelr.mechanisms import Problem
@@ -126,7 +125,9 @@ def test_ratios_and_draws_are_those_of_the_law(law):
     b, change = rng().standard_normal((2, 40, 5))
     pairs = zip(b, b - change, strict=True)
     expected = [law.log_density(one) - law.log_density(other) for one, other in pairs]
-    np.testing.assert_allclose(log_ratios(law, b, change), expected, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(
+        definition_of(law).log_ratios(b, change), expected, rtol=1e-12, atol=1e-13
+    )
     many = draw_many(law, 100_000, rng(1))
     np.testing.assert_allclose(many.var(axis=0), law.variances, rtol=0.05)
     single = [SeededRandomness(seed).draw(law).nearest() for seed in range(3000)]

@@ -35,6 +35,7 @@ from privatelr.audit.density.loss import (
     moments_loss,
     scale_change,
     scale_loss,
+    search,
 )
 from privatelr.audit.density.pairs import (
     pair_of,
@@ -43,7 +44,6 @@ from privatelr.audit.density.pairs import (
     right_pair,
     signed_rows,
 )
-from privatelr.audit.density.search import search
 from privatelr.audit.neighbouring_tables import audit_formulas
 from privatelr.audit.run_audit import SCALE_BESIDE, audit_one
 from privatelr.audit.sampling import draws_and_releases

@@ -14,9 +14,8 @@ from broken_mechanisms import (
     planned,
 )
 
-from privatelr.audit.density.loss import loss_of, moments_loss
+from privatelr.audit.density.loss import deep_pair, loss_of, moments_loss
 from privatelr.audit.density.pairs import right_pair
-from privatelr.audit.density.search import deep_pair
 from privatelr.numerics import LOSSES
 from privatelr.privacy import ZCDP, ApproxDP, PureDP
 from privatelr.privacy.noise import GaussianNoise

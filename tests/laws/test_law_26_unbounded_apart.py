@@ -20,8 +20,8 @@ import privatelr.numerics.rows.row_bounds
 import privatelr.numerics.rows.sparse_rows
 from privatelr import PrivacyWarning, SchemaWarning, audit, dplr, dpsvm
 from privatelr.audit.density.exact import tilt_losses
+from privatelr.audit.density.loss import search
 from privatelr.audit.density.pairs import pair_of_rows, row_size
-from privatelr.audit.density.search import search
 from privatelr.design import (
     plan_design,
     read_dask_design,

@@ -32,7 +32,7 @@ from privatelr.mechanisms.stages.histogram import ScoreScale, cells_of
 from privatelr.privacy import implies, join
 from privatelr.results import predict
 from privatelr.results.release_files import content_hash
-from privatelr.selection import choices, models
+from privatelr.selection import models
 
 FORMULA, MANY = "y ~ age + dose + smoker", 600
 SPEND = {"coefficients": 0.75, "roc": 0.25}
@@ -98,7 +98,7 @@ def test_choices_that_kept_the_whole_price_are_caught(frame, monkeypatch, tmp_pa
     def whole(target, shares):
         return {name: target for name in shares}
 
-    monkeypatch.setattr(choices, "split", whole)
+    monkeypatch.setattr(models, "split", whole)
     given = FORMULA, frame, PureDP(20.0)
     with pytest.raises(GuaranteeError):
         MODELS["dplpsvm"](*given, spend=SPEND, ledger=Ledger(100.0), **SCHEMA)

@@ -214,7 +214,7 @@ def test_refusals(arguments, match):
         calibrate_program(ProgramFacts(100, 3, 1.0, 0.25), USUAL, **arguments)
 
 
-@pytest.mark.parametrize("density", [0.0, 0.009, 1.0, -1, math.nan, "half"])
+@pytest.mark.parametrize("density", [0.0, 0.009, 1.0, -1, math.nan])
 def test_density_is_checked(density):
     with pytest.raises(GuaranteeError, match="density"):
         ProgramFacts(100, 3, 1.0, density)

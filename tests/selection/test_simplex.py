@@ -297,18 +297,6 @@ def test_slopes_are_bounded_where_margins_can_be():
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
-    [
-        ({"radius": 0.0}, "radius=0.0"),
-        ({"x_bound": math.inf}, "x_bound=inf"),
-    ],
-)
-def test_facts_that_are_none(change, named):
-    with pytest.raises(GuaranteeError, match=re.escape(named)):
-        SimplexProblem(**{"n": 5, "d": 2, "x_bound": 1.0, "radius": 1.0, "loss": Huber(), **change})
-
-
-@pytest.mark.parametrize(
     ("target", "lambda_", "draws", "named"),
     [
         (PureDP(1.0), 0.0, "auto", "lambda_=0.0"),

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from privatelr.audit.density.pairs import Pair
 from privatelr.audit.law_definitions import definition_of
 from privatelr.mechanisms import Problem, vector_of
 from privatelr.mechanisms.calibration import Calibration
@@ -29,9 +29,6 @@ from privatelr.mechanisms.stages.matrices import MomentsCalibration
 from privatelr.numerics import Loss
 from privatelr.privacy.noise import NoiseLaw
 from privatelr.types import FloatArray
-
-if TYPE_CHECKING:
-    from privatelr.audit.density.pairs import Pair
 
 _SLACK = 1e-7
 """Losses count as equal to the largest one up to this relative difference."""
@@ -54,7 +51,7 @@ def tilt_losses(pair: Pair, problem: Problem, noise: NoiseLaw, w: FloatArray) ->
     pulled, pulls = pull(pair.old, loss, w), pull(pair.new, loss, w)
     b, others = -gradient(pair.shared, problem, w) - pulled, hessian(pair.shared, problem, w)
     before, after = (_log_det(rows, loss, w, others) for rows in (pair.old, pair.new))
-    return np.asarray(log_ratios(noise, b, pulls - pulled) + before - after)
+    return np.asarray(definition_of(noise).log_ratios(b, pulls - pulled) + before - after)
 
 
 def pull(data: SignedRows, loss: Loss, w: FloatArray) -> FloatArray:
@@ -68,11 +65,6 @@ def _log_det(data: SignedRows, loss: Loss, w: FloatArray, others: FloatArray) ->
     root = bend[:, :, None] * data.rows
     inner = root @ solve_each(others, np.swapaxes(root, 1, 2))
     return np.asarray(np.linalg.slogdet(np.eye(len(data.rows)) + inner)[1])
-
-
-def log_ratios(noise: NoiseLaw, b: FloatArray, change: FloatArray) -> FloatArray:
-    """``noise.log_ratio`` ``(m,)`` of each row of `b` and `change` ``(m, d)``."""
-    return definition_of(noise).log_ratios(noise, b, change)
 
 
 def centres(pair: Pair, problem: Problem) -> FloatArray:
@@ -93,8 +85,8 @@ def likelihood_ratio(calibration: Calibration, pair: Pair) -> Charge:
     problem, noise = calibration.problem, calibration.noise
     if calibration.placement == "objective":
         return lambda w: tilt_losses(pair, problem, noise, w)
-    first, second = centres(pair, problem)
-    return lambda w: log_ratios(noise, w - first, np.broadcast_to(second - first, w.shape))
+    (first, second), law = centres(pair, problem), definition_of(noise)
+    return lambda w: law.log_ratios(w - first, np.broadcast_to(second - first, w.shape))
 
 
 def query(data: SignedRows, calibration: MomentsCalibration, w: FloatArray) -> FloatArray:
@@ -114,8 +106,7 @@ def query_distance(pair: Pair, calibration: MomentsCalibration, w: FloatArray) -
 
     It is the size of the change for the noise.
     """
-    law = calibration.noise
-    return definition_of(law).sizes(law, query(pair.change(), calibration, w))
+    return definition_of(calibration.noise).sizes(query(pair.change(), calibration, w))
 
 
 @lru_cache(maxsize=256)

@@ -133,10 +133,10 @@ def pair_of(data: SignedRows, neighbour: SignedRows) -> Pair:
 
 def right_pair(calibration: Calibration) -> Pair:
     """Two records at about a right angle, for which moments move most; in one column opposite."""
-    noise, old = calibration.noise, longest_row(calibration)
     if calibration.problem.d == 1:
         return straight_pair(calibration, 0.0)[0]
-    old, new = definition_of(noise).at_right_angle(noise, old)
+    law = definition_of(calibration.noise)
+    old, new = law.at_right_angle(longest_row(calibration))
     return pair_of_rows(np.zeros((1, len(old))), np.ones(1), old, new)
 
 
@@ -215,13 +215,13 @@ def straight_pair(
 
 def longest_row(calibration: Calibration) -> FloatArray:
     """An admissible row ``(d,)`` of length R; if rows have blocks, it is a corner of them."""
-    return definition_of(calibration.noise).longest_row(calibration.noise, calibration.problem)
+    return definition_of(calibration.noise).longest_row(calibration.problem)
 
 
 def row_size(calibration: Calibration, row: FloatArray) -> float:
     """The size of a row relative to its bounds; at most 1 if the row is admissible."""
     size = float(np.linalg.norm(row)) / calibration.problem.radius
-    return max(size, definition_of(calibration.noise).row_size(calibration.noise, row))
+    return max(size, definition_of(calibration.noise).row_size(row))
 
 
 def pinned_boundary(n: int, scale: float = 1.0, size: float = 1.0) -> Pair:

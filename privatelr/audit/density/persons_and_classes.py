@@ -22,26 +22,19 @@ from itertools import product
 import numpy as np
 from scipy import optimize
 
-from privatelr.audit.checks import (
-    INTERCEPT_AND_SLOPE,
-    ONE_COLUMN,
-    RECORDS,
-    Check,
-    Setting,
-    claimed_number,
-    claims_of_size,
-    largest,
-    measured,
-    number,
-    plan_at,
-    plan_in,
-    short,
-    worst_share,
-)
+from privatelr.audit import checks
 from privatelr.audit.density import exact
-from privatelr.audit.density.loss import FINE, loss_law, loss_of, shield_ratio
+from privatelr.audit.density.loss import (
+    FINE,
+    climbed,
+    loss_law,
+    loss_of,
+    search,
+    shield_ratio,
+    with_weights,
+)
 from privatelr.audit.density.pairs import PULL, TURN, Pair
-from privatelr.audit.density.search import search, with_weights
+from privatelr.audit.law_definitions import definition_of
 from privatelr.design import shares_of
 from privatelr.mechanisms import Problem, Request
 from privatelr.mechanisms.calibration import GAUSSIAN, Calibration
@@ -98,23 +91,22 @@ def calibrated(
     Neighbours are those of the target, and change so many fits to strata.
     """
     persons = target.neighbours == REPLACE_PERSON
-    facts = Problem(RECORDS, d, loss, 1.0, persons=persons, classes=classes, touched=touched)
-    plan = plan_at(Request(target, "objective", None, "free", "keep", kinds=kinds), facts, small)
+    facts = Problem(checks.RECORDS, d, loss, 1.0, persons=persons, classes=classes, touched=touched)
+    plan = checks.plan_at(
+        Request(target, "objective", None, "free", "keep", kinds=kinds), facts, small
+    )
     assert plan is not None
     return plan.coefficients
 
 
-def climbed(
+def largest_of(
     loss_at: Callable[[FloatArray], float], starts: Iterable[FloatArray], steps: int
 ) -> tuple[float, FloatArray]:
     """The largest loss that searches from several starts find, each in so many steps, and where."""
     limits = {"maxfev": steps, "xatol": 1e-6, "fatol": 1e-10}
-    ends = [
-        optimize.minimize(lambda at: -loss_at(at), start, method="Nelder-Mead", options=limits)
-        for start in starts
-    ]
-    best = largest(-end.fun for end in ends)
-    return best, next(end.x for end in ends if -end.fun == best)
+    ends = [climbed(loss_at, start, **limits) for start in starts]
+    best = checks.largest(found for found, _ in ends)
+    return best, next(at for found, at in ends if found == best)
 
 
 # -- persons -------------------------------------------------------------------------------------
@@ -123,7 +115,7 @@ def climbed(
 def log_ratio_at(calibration: Calibration, pair: Pair, w: FloatArray) -> float:
     """Log ratio of the densities of the minimiser at w ``(d,)``, old person over new."""
     found = exact.tilt_losses(pair, calibration.problem, calibration.noise, w[None])
-    return number(float(found[0]))
+    return checks.number(float(found[0]))
 
 
 def adversarial(
@@ -189,7 +181,7 @@ def worst_person(calibration: Calibration, size: int, most: int, rng: np.random.
         return np.append(rng.uniform(0.0, 1.6) * _fan(size), np.full(size, margin))
 
     starts = sorted(map(start, (1.0, 1.0, 10.0) * 2), key=loss_of_case)
-    return climbed(loss_of_case, starts[-2:], 200)[0]
+    return largest_of(loss_of_case, starts[-2:], 200)[0]
 
 
 def _fan(size: int) -> FloatArray:
@@ -197,21 +189,19 @@ def _fan(size: int) -> FloatArray:
     return np.linspace(-1.0, 1.0, size) if size > 1 else np.zeros(1)
 
 
-def worst_under_gaussian(
-    calibration: Calibration, size: int, most: int, rng: np.random.Generator
-) -> float:
+def worst_under_gaussian(calibration: Calibration, size: int) -> float:
     """The largest share of the claim that a person of so many records spends, by a short search."""
     target, mu = calibration.target, shield_ratio(calibration)
 
     def share_at(at: FloatArray, step: float = _ROUGH) -> float:
-        pair, _ = _case_of(calibration, at, size, most, turns=0.0)
+        pair, _ = _case_of(calibration, at, size, 1, turns=0.0)
         law = loss_law(pair, calibration, np.random.default_rng(1), step)
-        return law.in_unit_of(target, mu) / claimed_number(target)
+        return law.in_unit_of(target, mu) / checks.claimed_number(target)
 
     # angles between records, and their margins: steep, and curved in many directions
     places = ((0.0, -_FARTHEST), (0.5, -_FARTHEST), (0.3, -2.0), (0.8, 0.0))
     starts = [np.append(spread * _fan(size), np.full(size, at)) for spread, at in places]
-    return share_at(climbed(share_at, [max(starts, key=share_at)], 25)[1], FINE)
+    return share_at(largest_of(share_at, [max(starts, key=share_at)], 25)[1], FINE)
 
 
 # -- strata --------------------------------------------------------------------------------------
@@ -246,14 +236,14 @@ def worst_spread(made: Calibration, strata: int) -> float:
         return loss_of_strata(made, at[strata:], parts, parts)
 
     starts = [np.append(np.zeros(strata), np.full(strata, margin)) for margin in _MARGINS]
-    return climbed(loss_of_parts, [max(starts, key=loss_of_parts)], 400 * strata)[0]
+    return largest_of(loss_of_parts, [max(starts, key=loss_of_parts)], 400 * strata)[0]
 
 
 def worst_move(made: Calibration) -> float:
     """The largest loss of a record that moves, by a search over its margin before."""
     starts = [np.array([margin]) for margin in _MARGINS]
     first, second = np.eye(2)
-    return climbed(lambda at: loss_of_strata(made, at.repeat(2), first, second), starts, 100)[0]
+    return largest_of(lambda at: loss_of_strata(made, at.repeat(2), first, second), starts, 100)[0]
 
 
 # -- several classes -----------------------------------------------------------------------------
@@ -317,13 +307,13 @@ def classes_loss(
 
     All K vectors are one release.
     """
-    problem, noise = calibration.problem, calibration.noise
+    problem, law = calibration.problem, definition_of(calibration.noise)
     pulled = old.gradient(vectors)
     change = new.gradient(vectors) - pulled
     b = -problem.penalty * vectors - shared.gradient(vectors) - pulled
-    ratio = float(exact.log_ratios(noise, b.reshape(1, -1), change.reshape(1, -1))[0])
+    ratio = float(law.log_ratios(b.reshape(1, -1), change.reshape(1, -1))[0])
     others = shared.hessian(vectors) + problem.penalty * np.eye(vectors.size)
-    return number(ratio + old.log_det(vectors, others) - new.log_det(vectors, others))
+    return checks.number(ratio + old.log_det(vectors, others) - new.log_det(vectors, others))
 
 
 def one_record(row: FloatArray, place: int) -> ClassedRows:
@@ -398,7 +388,7 @@ def worst_classes(calibration: Calibration, rng: np.random.Generator, size: int 
         even = 0.1 * (np.arange(k - 1) + 0.1 * rng.standard_normal(k - 1))
         last = [_REACH] if d == 2 else [_REACH, _SPREADS[start]]
         first = max((np.r_[low, even, last] for low in _LINKS[start::_STARTS]), key=loss_of_links)
-        best = largest((best, climbed(loss_of_links, [first], 250)[0]))
+        best = checks.largest((best, largest_of(loss_of_links, [first], 250)[0]))
     return best
 
 
@@ -420,19 +410,19 @@ def _moved(rng: np.random.Generator) -> Iterator[float]:
 # -- offsets and weights -------------------------------------------------------------------------
 
 _PLACES: tuple[Placement, ...] = ("objective", "output")
-_MOVED = Setting(12.0, 4.0, ONE_COLUMN, offset=40.0)
+_MOVED = checks.Setting(12.0, 4.0, checks.ONE_COLUMN, offset=40.0)
 """One column, and a penalty so small that a record pays for its curvature. Without an offset,
 opposite records have opposite margins there, and lose less than the claim."""
-_OTHERWISE = {"offset": _MOVED, "weights": Setting(2.0, 4.0, INTERCEPT_AND_SLOPE)}
+_OTHERWISE = {"offset": _MOVED, "weights": checks.Setting(2.0, 4.0, checks.INTERCEPT_AND_SLOPE)}
 _WEIGHTS = ((0.5, 1.0), (1.0, 0.5), (0.9, 0.9), (0.01, 1.0), (1.0, 0.01))
 """What the old and the new record count."""
 
 
 def _ratios(
-    request: Request, loss: Loss, setting: Setting, rng: np.random.Generator
+    request: Request, loss: Loss, setting: checks.Setting, rng: np.random.Generator
 ) -> Iterator[float]:
     """The loss over the claim on the worst pair, and where one of its records counts less."""
-    plan = plan_in(request, loss, setting)
+    plan = checks.plan_in(request, loss, setting)
     assert plan is not None
     worst = search(plan.coefficients, rng, 1)
     yield worst.loss.ratio
@@ -444,7 +434,9 @@ def _ratios(
 # -- all of them ---------------------------------------------------------------------------------
 
 
-def audit_changes(epsilon: float, rng: np.random.Generator, only: str = "*") -> Iterator[Check]:
+def audit_changes(
+    epsilon: float, rng: np.random.Generator, only: str = "*"
+) -> Iterator[checks.Check]:
     """The largest loss over the claim of persons, strata and classes, with offsets and weights.
 
     Pure claims are checked at two sizes of the penalty. Only subjects that match the pattern `only`
@@ -452,7 +444,7 @@ def audit_changes(epsilon: float, rng: np.random.Generator, only: str = "*") -> 
     """
     for part, subject, shares in _cases(epsilon, rng):
         if fnmatch(f"{part}, {subject}", only):
-            yield from measured(part, subject, worst_share, shares)
+            yield from checks.measured(part, subject, checks.worst_share, shares)
 
 
 def _cases(epsilon: float, rng: np.random.Generator) -> Iterator[tuple[str, str, Iterable[float]]]:
@@ -461,65 +453,57 @@ def _cases(epsilon: float, rng: np.random.Generator) -> Iterator[tuple[str, str,
     Nothing is calibrated before the shares are asked for, so that an error becomes a verdict.
     """
     record, person = PureDP(epsilon), PureDP(epsilon, REPLACE_PERSON)
-    of_persons = [replace(claim, neighbours=REPLACE_PERSON) for claim in claims_of_size(epsilon)]
+    of_persons = [
+        replace(claim, neighbours=REPLACE_PERSON) for claim in checks.claims_of_size(epsilon)
+    ]
     for loss in LOSSES.values():
         for small in _SIZES:
             where = f"{loss.name}, free lambda / {small:g}: loss of"
-            yield (
-                "persons",
-                f"{where} a person over the claim",
-                (
-                    worst_person(made, size, most, rng) / epsilon
-                    for d in (2, 3)
-                    for made in [calibrated(loss, person, d, small)]
-                    for size, most in _PERSONS
-                ),
-            )
-            yield (
-                "strata",
-                f"{where} two strata over the claim",
-                (
-                    worst_move(calibrated(loss, record, d, small, touched=2)) / epsilon
-                    for d in (2, 3)
-                ),
-            )
+            shares = _shares_of_persons(loss, person, small, rng)
+            yield "persons", f"{where} a person over the claim", shares
+            made = (calibrated(loss, record, d, small, touched=2) for d in (2, 3))
+            shares = (worst_move(each) / epsilon for each in made)
+            yield "strata", f"{where} two strata over the claim", shares
         for claim in of_persons[1:]:
-            subject = f"{loss.name}, {short(claim)}: Gaussian loss of a person over the claim"
+            subject = (
+                f"{loss.name}, {checks.short(claim)}: Gaussian loss of a person over the claim"
+            )
             shares = (
-                worst_under_gaussian(calibrated(loss, claim, 2, 1.0, kinds=GAUSSIAN), size, 1, rng)
+                worst_under_gaussian(calibrated(loss, claim, 2, 1.0, kinds=GAUSSIAN), size)
                 for size in (1, 4)
             )
             yield "persons", subject, shares
-        yield (
-            "strata",
-            f"{loss.name}: loss of a person in three strata over the claim",
-            (
-                worst_spread(calibrated(loss, person, 2, small, touched=3), 3) / epsilon
-                for small in _SIZES
-            ),
-        )
+        made = (calibrated(loss, person, 2, small, touched=3) for small in _SIZES)
+        shares = (worst_spread(each, 3) / epsilon for each in made)
+        yield "strata", f"{loss.name}: loss of a person in three strata over the claim", shares
     for (part, setting), loss, place, claim in product(
-        _OTHERWISE.items(), LOSSES.values(), _PLACES, claims_of_size(epsilon)[:2]
+        _OTHERWISE.items(), LOSSES.values(), _PLACES, checks.claims_of_size(epsilon)[:2]
     ):
         where = "one column, " if setting is _MOVED else ""
-        subject = f"{where}{loss.name}, {place}, {short(claim)}: loss over the claim"
+        subject = f"{where}{loss.name}, {place}, {checks.short(claim)}: loss over the claim"
         request = Request(claim, place, None, "free", "keep")
         yield part, subject, _ratios(request, loss, setting, rng)
     yield "classes", "softmax: change of the gradient over its bound", _moved(rng)
-    for small, (whose, promise, sizes) in product(
-        _SIZES, (("record", record, {2: [1]}), ("person", person, {3: [1, 3]}))
-    ):
-        subject = f"softmax, automatic lambda / {small:g}: loss of a {whose} over the claim"
-        yield (
-            "classes",
-            subject,
-            (
-                worst_classes(
-                    calibrated(LOSSES["logistic"], promise, d, small, classes=k), rng, size
-                )
-                / epsilon
-                for k in (3, 4)
-                for d in sizes
-                for size in sizes[d]
-            ),
-        )
+    for small in _SIZES:
+        where = f"softmax, automatic lambda / {small:g}: loss of a"
+        shares = _shares_of_classes(record, 2, (1,), small, rng)
+        yield "classes", f"{where} record over the claim", shares
+        shares = _shares_of_classes(person, 3, (1, 3), small, rng)
+        yield "classes", f"{where} person over the claim", shares
+
+
+def _shares_of_persons(
+    loss: Loss, claim: PureDP, small: float, rng: np.random.Generator
+) -> Iterator[float]:
+    for d in (2, 3):
+        made = calibrated(loss, claim, d, small)
+        for size, most in _PERSONS:
+            yield worst_person(made, size, most, rng) / claim.epsilon
+
+
+def _shares_of_classes(
+    claim: PureDP, d: int, sizes: tuple[int, ...], small: float, rng: np.random.Generator
+) -> Iterator[float]:
+    for k, size in product((3, 4), sizes):
+        made = calibrated(LOSSES["logistic"], claim, d, small, classes=k)
+        yield worst_classes(made, rng, size) / claim.epsilon

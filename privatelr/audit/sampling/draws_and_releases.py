@@ -80,11 +80,6 @@ _COINCIDE = 2
 """So many released numbers may coincide by chance, because they lie on a grid."""
 
 
-def draw_by_definition(law: NoiseLaw, count: int, rng: np.random.Generator) -> FloatArray:
-    """Draws ``(count, dimension)`` by the definition of the law and NumPy's samplers."""
-    return definition_of(law).draw(law, count, rng)
-
-
 # -- the laws of draws ----------------------------------------------------------------------------
 
 
@@ -108,14 +103,9 @@ class Drawing:
 def drawings() -> Iterator[Drawing]:
     """All laws of the noise of fits, stage by stage."""
     for name, plan in plans_of_laws(1.0):
-        yield Drawing(name, tuple(_laws(plan)), partial(_draw_plan, plan))
-
-
-def _laws(plan: StagedCalibration) -> Iterator[NoiseLaw]:
-    """The laws of a plan in the order of its draws."""
-    yield plan.coefficients.noise
-    yield plan.coefficients.shield
-    yield from (plan.parts[name].noise for name in draw_all(plan, SystemRandomness()).others)
+        others = (plan.parts[part].noise for part in draw_all(plan, SystemRandomness()).others)
+        laws = (plan.coefficients.noise, plan.coefficients.shield, *others)
+        yield Drawing(name, laws, partial(_draw_plan, plan))
 
 
 def _draw_plan(plan: StagedCalibration) -> FloatArray:
@@ -137,29 +127,24 @@ def audit_draws(rng: np.random.Generator, count: int, only: str = "") -> Iterato
 
 
 def _drawn(rng: np.random.Generator, count: int, only: str) -> Iterator[Check]:
-    seen, other = {NoNoise.__name__}, "digits of evidence that"
-    works: list[tuple[str, Callable[[], float]]] = []
-    for drawing in drawings():
-        seen |= {type(law).__name__ for law in drawing.laws}
-        compare = partial(_compare, drawing, rng, count)
-        works.append((f"{drawing.name}: {other} they have another law", compare))
-    missing = {law.__name__ for law in LAWS.values()} - seen
+    compared, other = list(drawings()), "digits of evidence that"
+    seen = {NoNoise, *(type(law) for drawing in compared for law in drawing.laws)}
+    missing = set(LAWS.values()) - seen
     yield Check("draws", "laws of noise that no fit was seen to draw from", len(missing))
+    checked = partial(measured, "draws", allowed=_EVIDENCE, only=f"*{only}*")
+    for drawing in compared:
+        subject = f"{drawing.name}: {other} they have another law"
+        yield from checked(subject, _compare, drawing, rng, count)
     for law in (SphericalLaplace(_BLOCKWISE, 2.0), GaussianNoise(_BLOCKWISE, 0.7)):
-        works.append(
-            (f"{law.title} in blocks: {other} it has another law", partial(_in_blocks, law))
-        )
-    works.append((f"uniform numbers: {other} they are not", _uniform))
-    for subject, work in works:
-        if only in subject:
-            yield from measured("draws", subject, work, allowed=_EVIDENCE)
+        yield from checked(f"{law.title} in blocks: {other} it has another law", _in_blocks, law)
+    yield from checked(f"uniform numbers: {other} they are not", _uniform)
 
 
 def _compare(drawing: Drawing, rng: np.random.Generator, count: int) -> float:
     count *= 1 + _CHEAP // sum(law.dimension for law in drawing.laws)
     real = np.array([drawing.draw() for _ in range(count)])
     many = _MODELLED * count
-    modelled = np.hstack([draw_by_definition(law, many, rng) for law in drawing.laws])
+    modelled = np.hstack([definition_of(law).draw(many, rng) for law in drawing.laws])
     views = [list(_views_of_draws(drawing.laws, side)) for side in (real, modelled)]
     return _evidence(np.append([*same_law(*views)], _same_dependence(real, modelled)))
 
@@ -314,15 +299,14 @@ def _sources(only: str) -> Iterator[Check]:
         ("a fit of three classes", _fit_classes, 9, _COINCIDE),
         ("sixty choices", _play, 60, 0),
     ):
-        if only in name:
-            given = name, draw, uniforms, coincide
-            yield from guarded("source", name, _source_checks, *given)
+        given = name, draw, uniforms, coincide
+        yield from guarded("source", name, _source_checks, *given, only=f"*{only}*")
 
 
 def _source_checks(
     name: str, draw: Callable[[], FloatArray], uniforms: int, coincide: int
 ) -> Iterator[Check]:
-    seeded, known, taken = [], [], []
+    seeded, known, taken = list[FloatArray](), list[FloatArray](), list[int]()
     for _ in range(2):
         with _global_generators_seeded():
             seeded.append(draw())
@@ -330,14 +314,11 @@ def _source_checks(
         with known_bits(key) as bits:
             known.append(draw())
             taken.append(bits.taken)
+    from_seeds, unchanged = np.sum(seeded[0] == seeded[1]), np.sum(known[0] == known[2])
     for what, found, allowed in (
-        (
-            "numbers that follow from a seed of Python or NumPy",
-            np.sum(seeded[0] == seeded[1]),
-            coincide,
-        ),
+        ("numbers that follow from a seed of Python or NumPy", from_seeds, coincide),
         ("numbers that do not follow from the system's bits", np.sum(known[0] != known[1]), 0),
-        ("numbers that other bits leave as they are", np.sum(known[0] == known[2]), coincide),
+        ("numbers that other bits leave as they are", unchanged, coincide),
         ("uniform numbers without fresh bits", max(uniforms - min(taken) / _BYTES, 0.0), 0),
     ):
         yield Check("source", f"{name}: {what}", float(found), allowed)
@@ -407,11 +388,9 @@ def audit_releases(rng: np.random.Generator, epsilon: float) -> Iterator[Check]:
             subject = f"{placement}, {label(loss)}: distance to minimum and moments, over the most"
             yield from measured(PART, subject, _worst, off, rng)
         for classes in (3, 7):
-            given = _off_softmax, placement, classes, epsilon, rng
-            subject = (
-                f"{placement}, {classes} classes: distance to the exact minimum, over the most"
-            )
-            yield from measured(PART, subject, *given)
+            off = partial(_off_softmax, placement, classes, epsilon, rng)
+            what = f"{placement}, {classes} classes"
+            yield from measured(PART, f"{what}: distance to the exact minimum, over the most", off)
     for claim in (PureDP(epsilon), ZCDP(epsilon**2 / 2)):
         subject = f"scale, {claim}: distance to its moments and noise, over the most"
         yield from measured(PART, subject, _worst, partial(_off_scale, claim, rng), rng)
@@ -464,7 +443,7 @@ def _off_minimum(
     plan = mechanisms.calibrate_all(request, _facts(rows, loss))
     calibration, moments = plan.coefficients, plan.moments
     assert moments is not None
-    b, noise = (draw_by_definition(stage.noise, 1, rng) for stage in (calibration, moments))
+    b, noise = (definition_of(stage.noise).draw(1, rng) for stage in (calibration, moments))
     silence = FloatDraw(np.zeros(calibration.shield.dimension))
     draws = mechanisms.Draws(FloatDraw(b[0]), silence, {"inference": FloatDraw(noise[0])})
     release = mechanisms.release_all(rows, plan, draws, Newton())
@@ -495,7 +474,7 @@ def _off_softmax(
     facts = replace(_facts(rows, LOSSES["logistic"]), classes=classes, offset=most)
     request = Request(PureDP(epsilon), placement, None, "free", "keep")
     calibration = mechanisms.calibrate(request, facts)
-    b = draw_by_definition(calibration.noise, 1, rng)[0]
+    b = definition_of(calibration.noise).draw(1, rng)[0]
     draws = mechanisms.Draws(FloatDraw(b), FloatDraw(np.zeros(facts.size)))
     release = mechanisms.MECHANISMS[placement, PureDP].release
     w = release(rows, calibration, draws, Newton()).coef
@@ -514,7 +493,7 @@ def _off_scale(claim: Promise, rng: np.random.Generator, rows: DenseRows) -> flo
     """The error of a released scale over the largest error allowed; infinite if off its grid."""
     facts = ScaleFacts(rows.n, (ColumnGroup(1, "number"),) * 2, False, 0.01)
     scale, covariates = calibrate_scale(facts, claim), rows.x[:, rows.d - facts.p :]
-    noise = draw_by_definition(scale.noise, 1, rng)[0]
+    noise = definition_of(scale.noise).draw(1, rng)[0]
     found = release_scale(rows, scale, FloatDraw(noise)).values
     squares = scale.weight * (covariates**2).mean(axis=0)
     wanted = np.concatenate([covariates.mean(axis=0), squares]) + noise

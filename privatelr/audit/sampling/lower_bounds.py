@@ -19,9 +19,10 @@ import numpy as np
 from scipy import special
 
 from privatelr.arguments import suggests_arguments
-from privatelr.errors import ArgumentError, require_number, require_whole, show
+from privatelr.errors import ArgumentError, GuaranteeError, require_number, require_whole, show
+from privatelr.privacy import ZCDP, ApproxDP, Guarantee, PureDP
 from privatelr.results import FitRecord
-from privatelr.types import FloatArray, IntArray
+from privatelr.types import FloatArray, IntArray, ObjectArray
 
 Mechanism = Callable[[Any, np.random.Generator], Any]
 """``mechanism(data, rng)`` returns a number, a vector or a fit; an exception is an output, too."""
@@ -48,38 +49,27 @@ class Outputs:
 
     Attributes
     ----------
-    codes : ndarray of shape (trials,)
-        The position of each output's symbol in `names`.
-    names : tuple of str
-        Symbols. The symbol of a finite vector is ``"value"``; other symbols say in words what came
-        instead of it or with it: an exception, a warning, or entries that are not finite.
+    symbols : ndarray of str, shape (trials,)
+        The symbol of a finite vector is ``"value"``; other symbols say in words what came instead
+        of it or with it: an exception, a warning, or entries that are not finite.
     values : ndarray of shape (trials, k)
         The vectors, with zeros for outputs that have none.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from privatelr import audit
-    >>> outputs = audit.outputs_of(np.array([[0.5, 1.0], [np.nan, 1.0]]))
-    >>> len(outputs), outputs.names
-    (2, ('value', 'value with {0: nan}'))
     """
 
-    codes: IntArray
-    names: tuple[str, ...]
+    symbols: ObjectArray
     values: FloatArray
 
     def __len__(self) -> int:
-        return len(self.codes)
+        return len(self.symbols)
 
     def take(self, index: slice) -> Outputs:
         """The outputs of some of the trials."""
-        return Outputs(self.codes[index], self.names, self.values[index])
+        return Outputs(self.symbols[index], self.values[index])
 
     def by_symbol(self) -> dict[str, IntArray]:
-        """The positions of the trials of each symbol that occurs."""
-        found = {name: np.flatnonzero(self.codes == at) for at, name in enumerate(self.names)}
-        return {name: trials for name, trials in found.items() if trials.size}
+        """The positions of the trials of each symbol."""
+        names = set(self.symbols.tolist())
+        return {name: np.flatnonzero(self.symbols == name) for name in names}
 
 
 def observe(
@@ -88,8 +78,7 @@ def observe(
     """Run the mechanism `trials` times; its exceptions are observations, and stop nothing."""
     observed = []
     for _ in range(trials):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
+        with warnings.catch_warnings(record=True, action="always") as caught:
             try:
                 symbol, vector = _read(mechanism(data, rng))
             except Exception as refusal:  # a user of the mechanism would see any exception
@@ -151,41 +140,20 @@ def gather(first: Sequence[Observation], second: Sequence[Observation]) -> tuple
 
 
 def _collect(observed: Sequence[Observation], width: int) -> Outputs:
-    names: dict[str, int] = {}
-    codes = np.zeros(len(observed), dtype=np.intp)
+    symbols = np.empty(len(observed), dtype=object)
     values = np.zeros((len(observed), width))
     for at, (symbol, vector) in enumerate(observed):
         if vector is not None and len(vector) == width:
             values[at] = vector
         elif vector is not None:
             symbol = f"{symbol} of {len(vector)} numbers"
-        codes[at] = names.setdefault(symbol, len(names))
-    return Outputs(codes, tuple(names), values)
+        symbols[at] = symbol
+    return Outputs(symbols, values)
 
 
-@suggests_arguments
 def outputs_of(vectors: FloatArray) -> Outputs:
-    """Make `Outputs` of numbers ``(trials,)`` or vectors ``(trials, k)``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from privatelr import audit
-    >>> len(audit.outputs_of(np.zeros((5, 2))))
-    5
-    """
-    try:
-        values = np.asarray(vectors, dtype=np.float64)
-    except (TypeError, ValueError):
-        values = np.zeros(0)
-    if values.ndim not in (1, 2) or not values.size:
-        raise ArgumentError(
-            f"vectors={show(vectors)}: vectors takes numbers (trials,) or vectors (trials, k)."
-        )
-    values = values.reshape(len(values), -1)
-    if not np.isfinite(values).all():
-        return _collect([_read(value) for value in values], values.shape[1])
-    return Outputs(np.zeros(len(values), dtype=np.intp), (VALUE,), values)
+    """Make `Outputs` of finite vectors ``(trials, k)``."""
+    return Outputs(np.full(len(vectors), VALUE, dtype=object), vectors)
 
 
 # -- scores ----------------------------------------------------------------------------------
@@ -250,13 +218,10 @@ def _atoms(first: Outputs, second: Outputs) -> FloatArray:
 
 def _name_atoms(outputs: Outputs, atoms: FloatArray) -> Outputs:
     """Outputs in which each atom (a vector that occurs often) has a symbol of its own."""
-    codes, names = outputs.codes.copy(), list(outputs.names)
+    symbols = outputs.symbols.copy()
     for number, atom in enumerate(atoms):
-        here = (outputs.values == atom).all(axis=1)
-        for code, name in enumerate(outputs.names):
-            codes[here & (outputs.codes == code)] = len(names)
-            names.append(f"{name} at atom {number}")
-    return Outputs(codes, tuple(names), outputs.values)
+        symbols[(outputs.values == atom).all(axis=1)] += f" at atom {number}"
+    return Outputs(symbols, outputs.values)
 
 
 def _train_classifier(first: FloatArray, second: FloatArray) -> Score:
@@ -343,7 +308,6 @@ def epsilon_lower_bound(
     *,
     trials: int,
     alpha: float = 1e-3,
-    score: Score | None = None,
     rng: np.random.Generator | None = None,
 ) -> float:
     """A lower bound on the epsilon of a mechanism, from its outputs.
@@ -353,16 +317,14 @@ def epsilon_lower_bound(
     mechanism : callable
         ``mechanism(data, rng)`` returns a number, a vector, or a fit. The output of a fit is its
         coefficients in scaled units, and its moments if it bought inference. Exceptions, warnings
-        and NaN count as outputs, too.
+        and NaN count as outputs, too. Outputs that exist already are read by
+        ``lambda data, rng: next(data)`` from two iterators.
     data, neighbour
         Two arguments of the mechanism; they should differ in one record.
     trials : int
         Number of runs on each of the two.
     alpha : float
         Probability that the bound is wrong.
-    score : callable, optional
-        The log likelihood ratio ``(m,)`` of outputs ``(m, k)``, data over neighbour, if it is
-        known. By default a classifier is learned.
     rng : Generator, optional
 
     Returns
@@ -382,7 +344,7 @@ def epsilon_lower_bound(
     *Assumed public*: both datasets. *Not covered*: time and memory of the mechanism.
     """
     first, second = run_both(mechanism, data, neighbour, trials, rng)
-    return epsilon_from_outputs(first, second, alpha=alpha, score=score)
+    return bound_from_outputs(first, second, _log_ratio, alpha)
 
 
 @suggests_arguments
@@ -394,7 +356,6 @@ def delta_lower_bound(
     epsilon: float,
     trials: int,
     alpha: float = 1e-3,
-    score: Score | None = None,
     rng: np.random.Generator | None = None,
 ) -> float:
     """A lower bound on the delta of a mechanism at an epsilon, from its outputs.
@@ -418,7 +379,7 @@ def delta_lower_bound(
     """
     require_number(ArgumentError, "epsilon", epsilon, "a number from 0", at_least=0)
     first, second = run_both(mechanism, data, neighbour, trials, rng)
-    return delta_from_outputs(first, second, epsilon, alpha=alpha, score=score)
+    return bound_from_outputs(first, second, _delta_at(epsilon), alpha)
 
 
 def run_both(
@@ -440,79 +401,43 @@ def run_both(
     return gather(first, second)
 
 
-@suggests_arguments
-def epsilon_from_outputs(
-    first: Outputs, second: Outputs, *, alpha: float = 1e-3, score: Score | None = None
-) -> float:
-    """A lower bound on epsilon, as `epsilon_lower_bound`, from outputs that already exist.
+def _log_ratio(p: FloatArray, q: FloatArray) -> FloatArray:
+    return np.asarray(np.log(p) - np.log(q))
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from privatelr import audit
-    >>> rng = np.random.default_rng(1)
-    >>> draws = rng.laplace(size=(2, 4000, 1))  # epsilon = 1 for numbers that move by 1
-    >>> first, second = audit.outputs_of(draws[0]), audit.outputs_of(draws[1] + 1)
-    >>> 0.5 < audit.epsilon_from_outputs(first, second) <= 1
-    True
+
+def _delta_at(epsilon: float) -> Evidence:
+    return lambda p, q: p - np.exp(epsilon) * q
+
+
+def _divergence(p: FloatArray, q: FloatArray) -> FloatArray:
+    """The Kullback-Leibler divergence between the two laws of an event.
+
+    It is at most the divergence between the laws of the outputs, which is at most rho.
     """
-    return _bound(first, second, lambda p, q: np.log(p) - np.log(q), alpha, score)
+    found = special.rel_entr(p, q) + special.rel_entr(1 - p, 1 - q)
+    return np.asarray(np.where(p > q, found, 0.0))
 
 
-@suggests_arguments
-def delta_from_outputs(
-    first: Outputs,
-    second: Outputs,
-    epsilon: float,
-    *,
-    alpha: float = 1e-3,
-    score: Score | None = None,
+def evidence_of(claim: Guarantee) -> Evidence:
+    """What an event proves about the epsilon, the rho, or the delta at the epsilon of a claim."""
+    match claim:
+        case PureDP():
+            return _log_ratio
+        case ZCDP():
+            return _divergence
+        case ApproxDP():
+            return _delta_at(claim.epsilon)
+    raise GuaranteeError(f"claim: there is no evidence about {claim}.")
+
+
+def bound_from_outputs(
+    first: Outputs, second: Outputs, evidence: Evidence, alpha: float, known: Score | None = None
 ) -> float:
-    """A lower bound on delta, as `delta_lower_bound`, from outputs that already exist.
+    """A lower bound on the loss that `evidence` is about, as `epsilon_lower_bound`.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from privatelr import audit
-    >>> rng = np.random.default_rng(1)
-    >>> draws = rng.laplace(size=(2, 4000, 1))  # epsilon = 1 for numbers that move by 1
-    >>> first, second = audit.outputs_of(draws[0]), audit.outputs_of(draws[1] + 1)
-    >>> audit.delta_from_outputs(first, second, epsilon=1.0) < 0.01
-    True
+    The log likelihood ratio ``(m,)`` of outputs ``(m, k)`` is learned by a classifier unless it is
+    `known`.
     """
-    return _bound(first, second, lambda p, q: p - np.exp(epsilon) * q, alpha, score)
-
-
-@suggests_arguments
-def rho_from_outputs(
-    first: Outputs, second: Outputs, *, alpha: float = 1e-3, score: Score | None = None
-) -> float:
-    """A lower bound on the rho of zero-concentrated privacy, from outputs that already exist.
-
-    It is the Kullback-Leibler divergence between the two laws of an event. That is at most the
-    divergence between the laws of the outputs, which is at most rho.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from privatelr import audit
-    >>> rng = np.random.default_rng(1)
-    >>> draws = rng.laplace(size=(2, 4000, 1))  # epsilon = 1 for numbers that move by 1
-    >>> first, second = audit.outputs_of(draws[0]), audit.outputs_of(draws[1] + 1)
-    >>> audit.rho_from_outputs(first, second) <= 0.4622  # to_zcdp(PureDP(1.0))
-    True
-    """
-
-    def divergence(p: FloatArray, q: FloatArray) -> FloatArray:
-        found = special.rel_entr(p, q) + special.rel_entr(1 - p, 1 - q)
-        return np.asarray(np.where(p > q, found, 0.0))
-
-    return _bound(first, second, divergence, alpha, score)
-
-
-def _bound(
-    first: Outputs, second: Outputs, evidence: Evidence, alpha: float, known: Score | None
-) -> float:
     require_number(ArgumentError, "alpha", alpha, "a number between 0 and 1", above=0, at_most=0.5)
     half = (len(first) // 2, len(second) // 2)
     learned = learn(first.take(slice(half[0])), second.take(slice(half[1])), known)
