@@ -205,6 +205,11 @@ class EquationTest(JointTest):
     title: str
     equations: tuple[str, ...]
 
+    @property
+    def pvalue(self) -> float:
+        """The same as `p_value`, by statsmodels' name."""
+        return self.p_value
+
     def __repr__(self) -> str:
         more = len(self.equations) - _SHOWN
         asked = ", ".join(self.equations[:_SHOWN])
@@ -325,7 +330,7 @@ def scale_table(fit: NoisyRecord) -> pd.DataFrame:
     units = (columns.scale[places] * factor[here]).astype(float)
     middle = columns.centre[places] - units * centre[here]
     means, spread, sd = units * mean[here], units**2 * variance[here], release.calibration.mean_sd
-    noise = units * sd
+    noise = np.where(np.isin(here, release.ranged[0]), np.nan, units * sd)
     low, high = (units**2 * end[here] for end in variance_ends(release))
     for row, place in enumerate(places):
         parent = columns.parent[place] - first

@@ -449,7 +449,7 @@ def test_contrasts(name):
 def test_wald_test(name):
     fit, named = bought(name), BY_NAME.get(name, {})
     one, row = fit.wald_test("age = 0", **named), fit.tidy(**named).set_index("term").loc["age"]
-    assert one.p_value == pytest.approx(row["p_value"])
+    assert one.p_value == one.pvalue == pytest.approx(row["p_value"])
     if np.isfinite(row["statistic"]):
         assert one.statistic == pytest.approx(row["statistic"] ** 2, rel=1e-6)
     two = fit.wald_test("age = 0, dose = 0", **named)
