@@ -48,12 +48,14 @@ from privatelr.mechanisms import (
 )
 from privatelr.mechanisms.request import (
     LENGTHS,
+    RANGES,
     SCALE,
     read_account,
     read_seed,
     require_no_account,
 )
 from privatelr.mechanisms.stages.lengths import release_length
+from privatelr.mechanisms.stages.ranges import release_ranges
 from privatelr.mechanisms.stages.scale import row_map
 from privatelr.method import Method
 from privatelr.numerics import label
@@ -241,7 +243,7 @@ def fit(
         for level in (None,) if by is None else spec.variables[by.column].levels:
             at = spec if by is None else spec.at_level(level)
             if fits:  # the scale is that of all strata, and was drawn once
-                alone = calibration.having({SCALE: None, LENGTHS: None})
+                alone = calibration.having({SCALE: None, RANGES: None, LENGTHS: None})
                 draws = method.draw(alone, options.randomness)
             rows: Any
             if loose is not None and by is None:
@@ -277,14 +279,20 @@ def fit(
 def release_before(rows: Any, spec: DesignSpec, calibration: Any, draws: Draws) -> dict[str, Any]:
     """Release the scale of the columns and, if it is paid for, the length of rows under its map."""
     scale = release_scale(rows, calibration.parts[SCALE], draws.others[SCALE])
+    found: dict[str, Any] = {}
+    if RANGES in calibration.parts:
+        noise: Any = draws.others[RANGES]
+        found[RANGES] = release_ranges(rows, calibration.parts[RANGES], noise, scale)
+        scale = replace(scale, ranges=found[RANGES].values)
+    found = {SCALE: scale, **found}
     lengths = calibration.parts.get(LENGTHS)
     if lengths is None:
-        return {SCALE: scale}
+        return found
     centre, factor = scale_map(scale)
     change = partial(in_standard_units, spec, centre=centre, factor=factor)
     bounds = RowBounds(**spec.limits)
     length = release_length(rows, lengths, draws.others[LENGTHS], change, bounds)
-    return {SCALE: scale, LENGTHS: length}
+    return {**found, LENGTHS: length}
 
 
 def _declared_plan(

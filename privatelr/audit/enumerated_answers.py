@@ -23,13 +23,15 @@ from privatelr.mechanisms import level_selection as levels
 from privatelr.mechanisms import range_selection as ranges
 from privatelr.mechanisms.candidate_choice import ScoreName, calibrate_choice
 from privatelr.mechanisms.stages import lengths
+from privatelr.mechanisms.stages import ranges as thin_ranges
 from privatelr.mechanisms.stages.histogram import calibrate_histogram, counts_in, release_histogram
+from privatelr.mechanisms.stages.scale import ScaleCalibration, ScaleFacts, calibrate_scale
 from privatelr.planning.suggestions import levels_from, suggest_bounds
 from privatelr.privacy import ApproxDP, Promise, PureDP
 from privatelr.privacy.accounting import Ledger
 from privatelr.privacy.noise import SystemRandomness
 from privatelr.privacy.noise.exponential_mechanism import PermuteAndFlip
-from privatelr.types import FloatArray, IntArray
+from privatelr.types import ColumnGroup, FloatArray, IntArray
 
 PART = "answers"
 _RECORDS = 60
@@ -47,6 +49,36 @@ _ENOUGH = 8.0
 """Outcomes are tested in groups that are expected about this number of times."""
 _LEAST_CHANCE = 1e-6
 """Real calls have another law than the definition if a p-value is below this."""
+
+
+def _loss_of_ranges(claim: PureDP) -> Iterator[Check]:
+    """The loss of ranges of one and of several thin numbers, which a record moves all together.
+
+    Of the others, as many as are meant to lie beyond either end do, but for one.
+    """
+    for numbers in (1, 2):
+        made = thin_ranges.RangeCalibrations(claim, _scale_of(numbers), numbers)
+        beyond = 8
+        slots = np.zeros(2 * made.noise.dimension + 3)
+        slots[2], slots[-5], slots[-3] = beyond - 1, 1, beyond - 1
+        sides = []
+        for place in (2, -3):
+            moved = slots.copy()
+            moved[place] += 1
+            ends = (ranges.scores_of_low(moved, beyond), ranges.scores_of_high(moved, beyond))
+            laws = [made.mechanism(numbers).log_probabilities(scores) for scores in ends]
+            sides.append(np.add.outer(*laws).ravel())
+        first, second = sides
+        loss = numbers * loss_of_outcomes(first, second, claim)
+        subject = f"{short(claim)}: loss of ranges of {numbers} thin numbers on the worst counts"
+        yield Check("ranges", subject, loss, claimed_number(claim))
+
+
+def _scale_of(numbers: int) -> ScaleCalibration:
+    groups = (ColumnGroup(1, "number"),) * numbers
+    return calibrate_scale(ScaleFacts(_PLENTY, groups, True, 0.003, 1.0), PureDP(1.0))
+
+
 _DELTA = 1e-2
 """At this delta levels of few records are released, so that all counts can be tried."""
 _SMALL = 1e-6
@@ -68,6 +100,7 @@ def audit_declarations(epsilon: float, calls: int = 300) -> Iterator[Check]:
         yield from guarded("bounds", short(claim), _loss_of_range, claim)
     for claim in claims_of_size(epsilon)[:2]:  # under a delta a length has a pure part
         yield from guarded("lengths", short(claim), _loss_of_length, claim)
+    yield from guarded("ranges", "thin numbers", _loss_of_ranges, PureDP(epsilon))
     yield from guarded("bounds", "real calls", _real_ranges, epsilon, calls)
     for each in (epsilon, 4 * epsilon):
         yield from guarded("levels", f"epsilon = {each:g}", _loss_of_levels, each)

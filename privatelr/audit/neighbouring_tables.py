@@ -58,6 +58,8 @@ from privatelr.mechanisms.stages.lengths import (
     counts_of_lengths,
 )
 from privatelr.mechanisms.stages.matrices import calibrate_moments
+from privatelr.mechanisms.stages.ranges import RangeRelease, counts_in_cells, offsets_of
+from privatelr.mechanisms.stages.scale import BEYOND
 from privatelr.model import dplr, dpsvm
 from privatelr.numerics import LOSSES
 from privatelr.numerics.rows import DenseRows
@@ -440,7 +442,7 @@ class _Watch:
 
     w: float
     seen: list[tuple[NoiseLaw, FloatArray]] = field(default_factory=list)
-    scored: list[tuple[LengthCalibration, FloatArray]] = field(default_factory=list)
+    scored: list[tuple[Any, float, FloatArray]] = field(default_factory=list)
 
     def rounded(self, centre: Any, noise: Any, grid: float) -> FloatArray:
         """Zeros for a scale and for matrices, and coefficients of this size for a minimiser."""
@@ -454,8 +456,20 @@ class _Watch:
     ) -> LengthRelease:
         """One of two lengths of long rows, whatever the scores of the candidates are."""
         counts = counts_of_lengths(rows, change, bounds)
-        self.scored.append((made, range_selection.scores_of_high(counts, made.longer)))
+        scores = range_selection.scores_of_high(counts, made.longer)
+        self.scored.append((made, made.eta, scores[None]))
         return LengthRelease(float(LENGTH_GRID[45 if self.w else 30]), made)
+
+    def ranges(self, rows: Any, made: Any, noise: Any, scale: Any) -> RangeRelease:
+        """No range is narrow, whatever the scores of both ends of each number are."""
+        first = rows.d - scale.calibration.facts.p
+        columns = [first + number for number in made.numbers]
+        cells = np.tile(offsets_of(made.scale.mean_sd), (len(columns), 1))
+        for slots in counts_in_cells(rows, columns, cells):
+            ways = (range_selection.scores_of_low, range_selection.scores_of_high)
+            scores = np.array([way(slots, BEYOND * made.scale.facts.n) for way in ways])
+            self.scored.append((made, made.mechanism(1).epsilon, scores))
+        return RangeRelease(np.repeat([-1.0, 1.0], len(columns)), made)
 
     def minimiser(self, centre: Any, noise: Any, grid: float) -> FloatArray:
         """The first vector that a fit rounds in this module is that of the coefficients."""
@@ -474,6 +488,7 @@ def _watched(
         for module in {module for module in own if hasattr(module, "rounded_sum")}:
             patched.enter_context(mock.patch.object(module, "rounded_sum", watch.rounded))
         patched.enter_context(mock.patch.object(perturbation, "rounded_sum", watch.minimiser))
+        patched.enter_context(mock.patch.object(fitting, "release_ranges", watch.ranges))
         patched.enter_context(mock.patch.object(fitting, "release_length", watch.length))
         patched.enter_context(warnings.catch_warnings(action="ignore"))
         fit = fit_by(case.formula, case.tables[side], claim, "free", **_DECLARED, **case.declared)
@@ -489,17 +504,19 @@ def _fits(case: TableCase, claim: Promise, reached: dict[str, float]) -> float:
         )
         release = fit.release
         stages = {part.calibration.noise: part.calibration for part in release.parts.values()}
-        assert len(one_side.seen) + len(one_side.scored) == len(stages)
+        chosen = {type(made) for made, _, _ in one_side.scored}
+        assert len(one_side.seen) + len(chosen) == len(stages)
         found = [
             (stages[law], worth.share_of_changes(law, stages[law].target, [one - other]))
             for (law, one), (_, other) in zip(one_side.seen, other_side.seen, strict=True)
         ]
-        for (made, one), (_, other) in zip(one_side.scored, other_side.scored, strict=True):
-            eta = made.eta * float(np.ptp(one - other)) / made.sensitivity
-            found.append((made, worth.share_of_choices(eta, 1, made.target)))
+        for (made, eta, one), (*_, other) in zip(one_side.scored, other_side.scored, strict=True):
+            moved = eta * np.ptp(one - other, axis=1) / made.sensitivity
+            spent = math.fsum(worth.share_of_choices(float(m), 1, made.target) for m in moved)
+            found.append((made, spent))
         shares += [share for _, share in found]
         for calibration, share in found:
-            if not isinstance(calibration, LengthCalibration):  # whose worst tables are others
+            if type(calibration) not in chosen:  # their worst tables are others
                 stage = f"{type(calibration).__name__}, {type(claim).__name__}"
                 reached[stage] = max(reached.get(stage, 0.0), share)
     return checks.largest(shares)

@@ -82,7 +82,8 @@ def thin_numbers(scale: ScaleRelease | None, evidence: NoisyMoments) -> list[int
     """The places of numbers that vary less than the release shows, and than is usual.
 
     They would be shown if they had a usual spread. In small studies the noise hides usual columns,
-    too, so that which of them are hidden is a matter of chance. Amounts and times lie near one end
+    too, so that which of them are hidden is a matter of chance. A thin number whose released range
+    shows no spread either is one of them. Amounts and times lie near one end
     of their bounds and vary about as much as their mean is away from it, which is little. So that
     is usual there.
 
@@ -97,7 +98,7 @@ def thin_numbers(scale: ScaleRelease | None, evidence: NoisyMoments) -> list[int
     """
     if scale is None:
         return []
-    places = evidence.first + _shown_if_usual(scale)
+    places = evidence.first + np.union1d(_shown_if_usual(scale), scale.thin[0])
     return [int(place) for place in places if evidence.resolved[place] < THIN]
 
 

@@ -22,6 +22,7 @@ from privatelr.mechanisms.request import (
     COEFFICIENTS,
     INFERENCE,
     LENGTHS,
+    RANGES,
     ROC,
     SCALE,
     SMALLEST_EPSILON,
@@ -35,7 +36,7 @@ from privatelr.mechanisms.stages import StageCalibration
 from privatelr.mechanisms.stages.coefficients import mechanism_of
 from privatelr.mechanisms.stages.histogram import HistogramCalibration
 from privatelr.mechanisms.stages.matrices import MomentsCalibration
-from privatelr.mechanisms.stages.scale import ScaleCalibration, ScaleFacts
+from privatelr.mechanisms.stages.scale import ScaleCalibration, ScaleFacts, share_of_ranges
 from privatelr.mechanisms.stages.stage import Expected
 from privatelr.numerics import Loss
 from privatelr.numerics.solve import Solver
@@ -147,6 +148,7 @@ def divide(
     loss: Loss,
     *,
     scaled: bool = False,
+    ranges: float = 0.0,
     lengths: bool = False,
 ) -> list[Division]:
     """Divide a target by the shares of a request.
@@ -155,8 +157,8 @@ def divide(
     two ways, and the calibration takes the one with less noise on the coefficients: a share is
     one of mu squared, or the coefficients have Laplace noise for their share of epsilon, and
     what is left is Gaussian. Both spend all of the target. Beside coefficients, counts of scores
-    have less Laplace than Gaussian noise, so pure shares of epsilon come first there. A released
-    length takes its share of epsilon by itself, and the others divide what is left.
+    have less Laplace than Gaussian noise, so pure shares of epsilon come first there. Ranges and a
+    length take their shares of epsilon by themselves, and the others divide what is left.
 
     Examples
     --------
@@ -169,21 +171,21 @@ def divide(
     coefficients: epsilon = 0.65 (pure)
     inference: epsilon = 0.35 (pure)
     """
-    shares = shares_of(target, spend, loss, scaled=scaled, lengths=lengths)
+    shares = shares_of(target, spend, loss, scaled=scaled, ranges=ranges, lengths=lengths)
     by_share = privacy.split(target, shares)
     if not isinstance(target, ApproxDP) or len(shares) == 1:
         return [(by_share, ())]
-    parts, apart = dict(shares), dict[str, Guarantee]()
-    share_of_length = parts.pop(LENGTHS, 0.0)
-    if share_of_length:
-        part = share_of_length * target.epsilon * DOWN
-        apart[LENGTHS] = PureDP(part, target.neighbours)
-        target = replace(target, epsilon=(target.epsilon - part) * DOWN)
+    parts = dict(shares)
+    chosen = {name: parts.pop(name) for name in (RANGES, LENGTHS) if name in parts}
+    taken = {name: share * target.epsilon * DOWN for name, share in chosen.items()}
+    apart = {name: PureDP(part, target.neighbours) for name, part in taken.items()}
+    if apart:
+        target = replace(target, epsilon=(target.epsilon - sum(taken.values())) * DOWN)
     epsilon, delta = target.epsilon, target.delta
     first = parts.pop(COEFFICIENTS)
     pure = by_share[COEFFICIENTS].epsilon  # type: ignore[union-attr]
     mus = {
-        GAUSSIAN: gaussian_mu(epsilon, delta) * math.sqrt(1 - first / (1 - share_of_length)),
+        GAUSSIAN: gaussian_mu(epsilon, delta) * math.sqrt(1 - first / (1 - sum(chosen.values()))),
         LAPLACE: mu_beside_pure(epsilon, delta, pure),
     }
     ways = [_shared(target, parts, mu, kinds) for kinds, mu in mus.items()]
@@ -225,6 +227,7 @@ def shares_of(
     loss: Loss,
     *,
     scaled: bool = False,
+    ranges: float = 0.0,
     lengths: bool = False,
 ) -> dict[str, float]:
     """Return the share of each stage; a scale and a length without a share take their usual ones.
@@ -248,7 +251,7 @@ def shares_of(
     {'scale': 0.1, 'coefficients': 0.63, 'inference': 0.27}
     """
     shares = usual_shares(target, loss) if spend == "inference" else dict(spend)
-    if not scaled and SCALE in shares:
+    if not scaled and {SCALE, RANGES} & shares.keys():
         raise GuaranteeError(
             "spend: the scale of the columns has a share; do_scale='private' releases it."
         )
@@ -260,12 +263,15 @@ def shares_of(
         )
     of_lengths = _SHARE_OF_RHO_OF_LENGTHS if isinstance(target, ZCDP) else _SHARE_OF_LENGTHS
     before = {SCALE: SHARE_OF_SCALE} if scaled and SCALE not in shares else {}
+    before |= {RANGES: ranges} if ranges and RANGES not in shares else {}
     before |= {LENGTHS: of_lengths} if lengths and LENGTHS not in shares else {}
     if not before:
         return shares
-    if ROC in shares or SCALE in shares or LENGTHS in shares:
+    if {ROC, SCALE, RANGES, LENGTHS} & shares.keys():
         first = shares.pop(COEFFICIENTS)
+        price = before.pop(RANGES, 0.0)  # less would pay for no range
         before = {name: share * first for name, share in before.items()}
+        before |= {RANGES: price} if price else {}
         rest = Fraction(1)
     else:
         rest = 1 - sum(map(privacy.exact, before.values()), Fraction(0))
@@ -315,8 +321,17 @@ def calibrate_all(
     """
     found, refusal = [], GuaranteeError("spend: no noise is proven for these shares.")
     lengths = scale is not None and scale.longer is not None
-    scaled = scale is not None
-    ways = divide(request.target, request.spend, facts.loss, scaled=scaled, lengths=lengths)
+    ranges = 0.0
+    if scale is not None and request.buys_intervals:
+        ranges = share_of_ranges(scale, request.target)
+    ways = divide(
+        request.target,
+        request.spend,
+        facts.loss,
+        scaled=scale is not None,
+        ranges=ranges,
+        lengths=lengths,
+    )
     for parts, meant in ways:
         kinds = lambda_rules.within(request.kinds, meant) if meant else request.kinds
         promise = request.target
@@ -424,7 +439,7 @@ def draw_all(plan: StagedCalibration, randomness: Randomness) -> Draws:
     ['inference']
     """
     names = sorted(plan.parts.keys() - {COEFFICIENTS}, key=lambda name: STAGES[name].drawn)
-    others = {name: randomness.draw(plan.parts[name].noise) for name in names}
+    others = {name: plan.parts[name].draw(randomness) for name in names}
     return replace(draw(plan.coefficients, randomness), others=others)
 
 

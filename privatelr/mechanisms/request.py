@@ -86,7 +86,7 @@ Shares = tuple[tuple[str, float], ...]
 Spend = Shares | Literal["inference"]
 """Shares, or the usual ones if inference is requested."""
 
-SCALE, LENGTHS, COEFFICIENTS = "scale", "lengths", "coefficients"
+SCALE, RANGES, LENGTHS, COEFFICIENTS = "scale", "ranges", "lengths", "coefficients"
 INFERENCE, ROC = "inference", "roc"
 """The names of the stages by which they take shares."""
 STAGES: dict[str, Stage[Any]] = {}

@@ -230,15 +230,15 @@ def check_price(target, spend, op):
     """All stages cost the claim together, to a hundredth, and no more."""
     events = staged(target, spend, op).events
     assert implied(events, target)
-    etas = [event.eta for event in events if isinstance(event, BoundedRangeEvent)]
+    eta = math.fsum(event.eta for event in events if isinstance(event, BoundedRangeEvent))
     pure = math.fsum(event.epsilon for event in events if isinstance(event, PureDP))
     mu = math.hypot(*(event.mu for event in events if isinstance(event, GaussianEvent)))
-    (eta,) = etas
     if isinstance(target, PureDP):
         assert 0.99 * target.epsilon < pure + eta <= target.epsilon * (1 + 1e-12)
         return
     if isinstance(target, ZCDP):
-        total = mu**2 / 2 + eta**2 / 8
+        ranges = math.fsum(event.rho for event in events if isinstance(event, ZCDP))
+        total = mu**2 / 2 + eta**2 / 8 + ranges
         assert 0.98 * target.rho < total <= target.rho * (1 + 1e-12)
         return
     tilts, most = (

@@ -121,7 +121,7 @@ def test_made_up_rows_are_standardised_by_their_own_moments():
 
 def test_a_page_names_the_scale():
     page = " ".join(str(planned_for()).split())
-    assert "scale epsilon = 0.1, lengths epsilon = 0.05, coefficients epsilon = 0.5525" in page
+    assert "scale epsilon = 0.1, ranges epsilon = 0.0083, lengths epsilon = 0.05" in page
     assert "records longer than a released length count less (most likely " in page
     document = json.loads(planned_for().to_json())
     assert document["parts"]["scale"]["epsilon"] == 0.1

@@ -44,7 +44,7 @@ from privatelr.design import read_design, reader_of, unstandardised
 from privatelr.errors import ArgumentError, count_of, show
 from privatelr.mechanisms import Problem, Release, StagedCalibration, in_order
 from privatelr.mechanisms.calibration import Calibration
-from privatelr.mechanisms.request import COEFFICIENTS, LENGTHS
+from privatelr.mechanisms.request import COEFFICIENTS, LENGTHS, RANGES
 from privatelr.mechanisms.signed_rows import SignedRows, minimisers
 from privatelr.mechanisms.stages.histogram import HistogramCalibration
 from privatelr.mechanisms.stages.matrices import MomentsCalibration
@@ -453,6 +453,9 @@ def losses_beside(
         found.append(scale_loss(largest_change(scale) if change is None else change, scale))
     if plan.histogram is not None:
         found.append(counts_loss(plan.histogram))
+    if (made := plan.parts.get(RANGES)) is not None:
+        eta, choices = made.mechanism(made.most).epsilon, 2 * made.most
+        found.append(_alone("ranges", made.proven, share_of_choices(eta, choices, made.proven)))
     if (made := plan.parts.get(LENGTHS)) is not None:  # on two tables on which scores move most
         share = share_of_choices(made.eta, 1, made.proven)
         found.append(_alone("length", made.proven, share))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from privatelr import page_model, privacy
 from privatelr.arguments import suggests_arguments
@@ -17,6 +17,7 @@ from privatelr.mechanisms.request import Request
 from privatelr.privacy.noise import (
     NoiseLaw,
     NoNoise,
+    Randomness,
     gaussian_epsilon,
     mean_square,
     pure_part,
@@ -54,6 +55,10 @@ class StageCalibration:
     def size(self) -> int:
         """How many numbers are released."""
         return self.noise.dimension
+
+    def draw(self, randomness: Randomness) -> Any:
+        """Draw the noise, once."""
+        return randomness.draw(self.noise)
 
     @property
     def proven(self) -> privacy.Guarantee:

@@ -216,11 +216,16 @@ def _slots(
     if roots is not None and are_bounded:
         covariates = sparse.diags_array(1 / roots) @ covariates
     lengths = np.where(y != 0, 1 / shares_within(change(covariates), bounds), 0.0)
-    units = None
-    if unit is not None:
-        shares = np.ones(len(y)) if roots is None else roots**2
-        units = np.floor(shares * _WEIGHED_DOWN / unit)
-    return (slots_of(lengths, LENGTH_GRID, units),)
+    return (slots_of(lengths, LENGTH_GRID, units_of(y, unit)),)
+
+
+def units_of(y: FloatArray, unit: float | None) -> FloatArray | None:
+    """Return how many units each record counts with these labels; None if each counts 1."""
+    if unit is None:
+        return None
+    roots = roots_of(y)
+    shares = np.ones(len(y)) if roots is None else roots**2
+    return np.floor(shares * _WEIGHED_DOWN / unit)
 
 
 class LengthStage(Stage[LengthCalibration]):

@@ -33,6 +33,7 @@ from privatelr.mechanisms.calibration.proven_noise import (
 )
 from privatelr.mechanisms.perturbation import rounded_sum
 from privatelr.mechanisms.problem import Problem
+from privatelr.mechanisms.range_selection import CERTAINTY, TOO_LOOSE
 from privatelr.mechanisms.request import LENGTHS, SCALE, Request
 from privatelr.mechanisms.stages.stage import Calibrations, Part, Stage
 from privatelr.numerics import Loss
@@ -46,11 +47,20 @@ from privatelr.privacy import (
     SharedApproxDP,
 )
 from privatelr.privacy.noise import DOWN, BlockLaplace, Draw, NoiseLaw, gaussian_mu
-from privatelr.types import Block, ColumnGroup, FloatArray, Offset, Rows
+from privatelr.types import Block, ColumnGroup, FloatArray, IntArray, Offset, Rows
 
 SQUARE_WEIGHT = 1.66
 """The weight a of squares beside numbers: with ``a**2`` up to 2.773 they add nothing to the
 distance that one record can move a column (theory.md#scale-of-columns)."""
+BEYOND, ENDS_OF_NORMAL = 1 / 8, 1.15
+"""The share of the records that is meant to lie beyond either end of the range of a thin number,
+and how many deviations this end of a normal law is away from its middle."""
+MOST_RANGES, MOST_CELLS, _LARGEST_SHARE = 3, 750, 0.05
+"""The most numbers whose ranges are paid for, the most cells of such a choice, and the largest
+share of the price for all ranges."""
+_TAIL = 25.0
+"""The largest multiple of the variance by its range that a tail of a number may bring it to. A
+released variance above it is noise where a number is thin."""
 _LARGEST_MEAN_SD = {True: 0.04, False: 0.1}
 """The largest noise on a mean, in scaled units, with which the scale is worth its price: under pure
 epsilon, and otherwise. Up to here no table loses a hundredth of its classes by it, and beyond some
@@ -259,6 +269,34 @@ def deciding_price(facts: ScaleFacts, target: Guarantee) -> Guarantee:
     return target
 
 
+def price_of_range(facts: ScaleFacts, target: Guarantee) -> float:
+    """Return the epsilon, or the rho, of both ends of one number."""
+    eta = (math.log(MOST_CELLS) + CERTAINTY) / (TOO_LOOSE * BEYOND * facts.n)
+    return eta**2 / 4 if isinstance(target, ZCDP) else 2 * eta
+
+
+def share_of_ranges(facts: ScaleFacts, target: Guarantee) -> float:
+    """Return the share of the price for ranges, rounded up for readers; it takes no data.
+
+    It is 0 where columns are not centred, or where the largest share would not pay for a number.
+
+    Examples
+    --------
+    >>> from privatelr import PureDP, plan
+    >>> from privatelr.mechanisms.stages.scale import share_of_ranges
+    >>> scale = plan("ill ~ age", n=5_000, eps=1.0, bounds={"age": (18, 99)}).calibration.scale
+    >>> share_of_ranges(scale.facts, PureDP(1.0)), share_of_ranges(scale.facts, PureDP(8.0))
+    (0.0, 0.0103)
+    """
+    whole = target.rho if isinstance(target, ZCDP) else nominal_epsilon(cast("Promise", target))
+    one, numbers = price_of_range(facts, target) / whole, len(facts.columns_of("number"))
+    if not (facts.centred and numbers) or one > _LARGEST_SHARE:
+        return 0.0
+    share = min(_LARGEST_SHARE, one * min(MOST_RANGES, numbers))
+    unit = 10.0 ** (math.floor(math.log10(share)) - 1)
+    return min(_LARGEST_SHARE, float(f"{math.ceil(share / unit) * unit:.2g}"))
+
+
 def scale_blocks(facts: ScaleFacts) -> tuple[Block, ...]:
     """Return how far one record moves each mean of a number, and then each mean square.
 
@@ -330,6 +368,9 @@ class ScaleRelease:
     values : ndarray of shape (k,), read-only
         Means in scaled units, and then weighted mean squares, as they were released.
     calibration : ScaleCalibration
+    ranges : ndarray of shape (2 k,) or None
+        The lower ends of all numbers and then the upper ends, where those of thin numbers were
+        released: their middles and spreads take the place of their moments.
 
     Examples
     --------
@@ -342,9 +383,28 @@ class ScaleRelease:
 
     values: FloatArray
     calibration: ScaleCalibration
+    ranges: FloatArray | None = None
 
     def __post_init__(self) -> None:
         self.values.flags.writeable = False
+
+    @property
+    def thin(self) -> tuple[IntArray, FloatArray, FloatArray]:
+        """The places of thin numbers, the middles of their ranges, and half their widths.
+
+        A width is 0 where most values are in one cell, so that the range shows no spread.
+        """
+        numbers = np.array(self.calibration.facts.columns_of("number"), dtype=np.intp)
+        ends = np.repeat([-1.0, 1.0], len(numbers)) if self.ranges is None else self.ranges
+        low, high = np.split(ends, 2)
+        narrow = high - low < 2.0
+        return numbers[narrow], (high + low)[narrow] / 2, (high - low)[narrow] / 2
+
+    @property
+    def ranged(self) -> tuple[IntArray, FloatArray, FloatArray]:
+        """The same of those with a range that shows their spread."""
+        places, middles, halves = self.thin
+        return places[halves > 0], middles[halves > 0], halves[halves > 0]
 
 
 def warn_of_noise(calibration: ScaleCalibration, stacklevel: int) -> None:
@@ -499,6 +559,12 @@ def scale_moments(release: ScaleRelease, about: FloatArray | None = None) -> tup
     mean[indicators] = np.maximum(mean[indicators], 0.0)
     second = mean.copy()  # an indicator is its own square
     second[squares] = release.values[len(means) :] / calibration.weight
+    ranged, middles, halves = release.ranged
+    spread = (halves / ENDS_OF_NORMAL) ** 2
+    if len(ranged):  # a long tail adds to what most values show, and noise does not
+        shown = (second - mean**2 - variance_sd(calibration, mean))[ranged]
+        spread = np.where(shown < _TAIL * spread, np.maximum(spread, shown), spread)
+    mean[ranged], second[ranged] = middles, middles**2 + spread
     middle = mean if about is None else about
     return mean, np.clip(second - middle**2, 0.0, largest**2)
 
@@ -507,7 +573,7 @@ def scale_moments(release: ScaleRelease, about: FloatArray | None = None) -> tup
 def spread_to_noise(release: ScaleRelease) -> FloatArray:
     """Return the released variance of each covariate ``(p,)``, in deviations of its noise.
 
-    It is 0 where nothing was released.
+    It is 0 where nothing was released, and infinite for a thin number with a range, which shows it.
 
     Examples
     --------
@@ -520,6 +586,7 @@ def spread_to_noise(release: ScaleRelease) -> FloatArray:
     """
     mean, variance = scale_moments(release)
     found = np.asarray(variance / variance_sd(release.calibration, mean))
+    found[release.ranged[0]] = np.inf
     found.flags.writeable = False
     return found
 
@@ -605,7 +672,9 @@ def _map_and_longest(
         moved = facts.columns_of("number", *([] if pure else ["indicators"]))
         centre[moved] = mean[moved]
     size = scale_moments(release, centre)[1]  # a second moment where a column is not centred
-    factor[means] = (size[means] + facts.floor + calibration.mean_sd) ** -0.5
+    doubt = np.full(facts.p, facts.floor + calibration.mean_sd)
+    doubt[release.ranged[0]] = 0.0  # their spread is known
+    factor[means] = (size[means] + doubt[means]) ** -0.5
     typical, most = len(means) if pure else 1.0, np.full(facts.p, np.inf)
     if not pure:
         levels = facts.columns_of("indicators")

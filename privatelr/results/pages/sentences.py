@@ -206,6 +206,10 @@ def _scale(fit: NoisyRecord) -> Facts:
     if made is None:
         return []
     words = scale(made.calibration, fit.calibration, targets(fit))
+    first = fit.spec.d - made.calibration.facts.p
+    names = [fit.spec.columns.names[first + number] for number in made.thin[0]]
+    if names:
+        words += f"; a range, too, of {listed(names)}, whose spread that noise hides"
     return [("Scale", f"{words}; fit.scale has them")]
 
 

@@ -17,7 +17,7 @@ from privatelr import mechanisms
 from privatelr.design import prior_of, standardise
 from privatelr.errors import GuaranteeError, ReleaseFileError, listed
 from privatelr.mechanisms import Release, StagedCalibration
-from privatelr.mechanisms.request import COEFFICIENTS, SCALE
+from privatelr.mechanisms.request import COEFFICIENTS, RANGES, SCALE
 from privatelr.mechanisms.stages import StageCalibration
 from privatelr.mechanisms.stages import scale as scale_stage
 from privatelr.method import perturbation
@@ -92,6 +92,10 @@ class FitReleased(entries.FileEntry, frozen=True):
 
     The `lengths` are one number: what standardised rows are divided by, in lengths of a typical
     row.
+
+    The `ranges` of numbers, in the order of the columns, are all lower ends in scaled units and
+    then all upper ends. They are -1 and 1 where the moments show how much a number varies, and
+    equal where most values are in one cell.
 
     The `scale` of the columns, which standardised the rows, are means and then mean squares of
     covariates in scaled units, where a record that could not be used counted as zeros: means of
@@ -228,6 +232,8 @@ def restore_fit(document: entries.Document[FitCall, FitReleased]) -> Fit | Multi
     values = read_numbers(released.shared, before, "released.shared")
     with named("released.shared"):
         shared = read_parts(None, values, before)
+    if RANGES in shared:
+        shared[SCALE] = replace(shared[SCALE], ranges=shared[RANGES].values)
     if SCALE in shared:
         spec = standardise(spec, *scale_stage.row_map(shared))
     threshold = read_threshold(call.threshold, staged.coefficients.problem.loss)
@@ -251,7 +257,8 @@ def restore_fit(document: entries.Document[FitCall, FitReleased]) -> Fit | Multi
         )
         kind = MultinomialFit if plan.response.kind == "classes" else Fit
         fit = kind(plan, release, threshold)
-        fit = replace(fit, release=release.having(read_parts(fit, values, own)))
+        with named("released.fits"):
+            fit = replace(fit, release=release.having(read_parts(fit, values, own)))
         fits[level] = with_origin(fit, document.written_by)
     return Strata(by.column, fits) if by is not None and by.level is None else fits[None]
 

@@ -1,0 +1,276 @@
+"""Ranges of thin numbers, which are released after the moments and before the length of rows.
+
+A number is thin if its spread is a small part of its declared bounds. The noise on its moments
+grows with the bounds and hides that spread. Which numbers are thin is seen in the released moments.
+For these, both ends of a range are chosen privately, from cells around the released mean
+(`privatelr.mechanisms.range_selection`). A range takes the place of the moments in the map of rows.
+It clips no value: records beyond it have longer rows, and count less if those are longer than the
+released length.
+
+The price is what choices for a few numbers take. It is paid whether there are thin ones or not, and
+is small where n epsilon is large. Where it would be a large share there is no such stage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+import numpy as np
+from scipy import sparse
+
+from privatelr.errors import GuaranteeError
+from privatelr.mechanisms.calibration.calibration_record import StageCalibration
+from privatelr.mechanisms.perturbation import Release
+from privatelr.mechanisms.problem import Problem
+from privatelr.mechanisms.range_selection import (
+    WIDTH,
+    scores_of_high,
+    scores_of_low,
+    slots_of,
+    unit_of_person,
+)
+from privatelr.mechanisms.request import RANGES, SCALE, Request
+from privatelr.mechanisms.stages.lengths import units_of
+from privatelr.mechanisms.stages.scale import (
+    BEYOND,
+    MOST_RANGES,
+    ScaleCalibration,
+    ScaleFacts,
+    ScaleRelease,
+    price_of_range,
+    spread_to_noise,
+)
+from privatelr.mechanisms.stages.stage import Calibrations, Expected, Part, Stage
+from privatelr.numerics.rows import LooseRows
+from privatelr.numerics.rows.row_bounds import roots_of
+from privatelr.privacy import (
+    ZCDP,
+    BoundedRangeEvent,
+    Event,
+    Guarantee,
+    Promise,
+    PureDP,
+    range_within,
+)
+from privatelr.privacy.noise import Draw, Randomness
+from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism, Gumbel
+from privatelr.types import FloatArray, Offset, Rows
+
+_THIN = 2.5
+"""A number is thin if its released variance is less than so many deviations of its noise. Usual
+numbers have three or more where ranges are paid for."""
+_REACH, _EVEN, _FACTOR = 6.0, 600, 1.3
+"""Cells are even within so many deviations of the noise on a mean, as many as this at either side
+together, and grow by this factor outside."""
+
+
+def offsets_of(mean_sd: float) -> FloatArray:
+    """Return the ends of cells ``(k + 1,)`` around a released mean, in scaled units; public."""
+    reach = _REACH * mean_sd
+    outer = [reach]
+    while outer[-1] < 2.0:  # a mean lies between -1 and 1, and so do all values
+        outer.append(outer[-1] * _FACTOR)
+    even = np.linspace(-reach, reach, _EVEN + 1)
+    return np.concatenate([-np.array(outer[:0:-1]), even, outer[1:]])
+
+
+@dataclass(frozen=True, slots=True)
+class RangeCalibrations(StageCalibration):
+    """All numbers of the choice of ranges of thin numbers, computed before any data is touched.
+
+    Attributes
+    ----------
+    target : Guarantee
+        The guarantee of this release: pure, or a rho.
+    scale : ScaleCalibration
+        That of the moments by which thin numbers are found.
+    most : int
+        The most numbers for which the target suffices.
+    """
+
+    target: Guarantee
+    scale: ScaleCalibration
+    most: int
+    grid = 0.0
+    sensitivity = WIDTH
+
+    @property
+    def noise(self) -> Gumbel:  # type: ignore[override]
+        """The law of the noise of one choice."""
+        return Gumbel(len(offsets_of(self.scale.mean_sd)) - 1)
+
+    @property
+    def numbers(self) -> list[int]:
+        """The places of numbers among the covariates."""
+        return self.scale.facts.columns_of("number")
+
+    @property
+    def size(self) -> int:
+        """A lower and an upper end for each number."""
+        return 2 * len(self.numbers)
+
+    @property
+    def proven(self) -> Guarantee:
+        """The target."""
+        return self.target
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What all choices add up to; how many divide it depends on the released moments."""
+        target = self.target
+        if isinstance(target, PureDP):  # ranges add up
+            return (BoundedRangeEvent(target.epsilon, 1, target.neighbours),)
+        return (cast("Event", target),)
+
+    def draw(self, randomness: Randomness) -> list[Draw]:
+        """Draw the noise of all choices that may be made, once."""
+        return [randomness.draw(self.noise) for _ in range(2 * self.most)]
+
+    def mechanism(self, numbers: int) -> ExponentialMechanism:
+        """Return the mechanism of one of the choices for so many thin numbers."""
+        return ExponentialMechanism(range_within(cast("Promise", self.target), 2 * numbers), WIDTH)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RangeRelease:
+    """Ranges of thin numbers, which are paid for and free to publish.
+
+    Attributes
+    ----------
+    values : ndarray of shape (2 k,), read-only
+        The lower ends of all numbers in scaled units, and then the upper ends: -1 and 1 for those
+        that are not thin, and equal ends for a thin number with most values in one cell.
+    calibration : RangeCalibrations
+    """
+
+    values: FloatArray
+    calibration: RangeCalibrations
+
+    def __post_init__(self) -> None:
+        self.values.flags.writeable = False
+
+
+def thin_numbers_of(scale: ScaleRelease, most: int) -> list[int]:
+    """Return the places of the thinnest numbers, as the released moments show them."""
+    shown = spread_to_noise(scale)
+    thin = [place for place in scale.calibration.facts.columns_of("number") if shown[place] < _THIN]
+    return sorted(thin, key=lambda place: float(shown[place]))[:most]
+
+
+def release_ranges(
+    rows: Rows | LooseRows,
+    calibration: RangeCalibrations,
+    noise: Sequence[Draw],
+    scale: ScaleRelease,
+) -> RangeRelease:
+    """Choose a range for each thin number, by the values in cells around its released mean.
+
+    Parameters
+    ----------
+    rows : Rows
+        Those from which the scale was released.
+    calibration : RangeCalibrations
+    noise : sequence of Draw
+        Two of ``calibration.noise`` for each of the most numbers.
+    scale : ScaleRelease
+        The released moments.
+
+    Notes
+    -----
+    **Privacy.** *Covered*: all ranges together, by ``calibration.target``, for any moments that
+    were paid for. *Neighbours*: those of the target. *Assumed public*: the moments and the cells.
+    *Not covered*: the counts, time and memory. theory.md#ranges-of-thin-numbers has the proof.
+    """
+    facts, numbers = scale.calibration.facts, calibration.numbers
+    ends = np.repeat([[-1.0], [1.0]], len(numbers), axis=1)
+    thin = thin_numbers_of(scale, calibration.most)
+    if thin:
+        means = scale.values[[numbers.index(place) for place in thin]]
+        cells = np.clip(means, -1.0, 1.0)[:, None] + offsets_of(scale.calibration.mean_sd)
+        columns = [rows.d - facts.p + place for place in thin]
+        choice = calibration.mechanism(len(thin))
+        for k, slots in enumerate(counts_in_cells(rows, columns, cells)):
+            place, beyond = thin[k], BEYOND * facts.n
+            first = choice.chosen(scores_of_low(slots, beyond), noise[2 * k])
+            last = choice.chosen(scores_of_high(slots, beyond), noise[2 * k + 1])
+            found = np.clip(cells[k, [first, last + 1]], -1.0, 1.0)
+            # most values are in one cell, or noise won: a range without a width shows no spread
+            ends[:, numbers.index(place)] = found if last > first + 1 else found[0]
+    return RangeRelease(ends.ravel(), calibration)
+
+
+def counts_in_cells(rows: Rows | LooseRows, columns: Sequence[int], ends: FloatArray) -> FloatArray:
+    """Count records in the slots of the cells of each column (`slots_of`); it is private.
+
+    A person counts by shares of records, which are 1 together at most.
+    """
+    unit = None if rows.persons is None else unit_of_person(rows.persons)
+    counts = rows.fold(partial(_slots, columns, ends, unit, rows.is_bounded))[0]
+    return np.asarray(counts if unit is None else unit * counts)
+
+
+def _slots(
+    columns: Sequence[int],
+    ends: FloatArray,
+    unit: float | None,
+    are_bounded: bool,
+    x: Any,
+    y: FloatArray,
+    z: Offset = 0.0,
+) -> tuple[FloatArray]:
+    """Count the values of some columns of some rows in the slots of their cells ``(k, c)``."""
+    values, roots = x[:, columns], roots_of(y)
+    values = values.toarray() if sparse.issparse(values) else values
+    if roots is not None and are_bounded:
+        values = values / roots[:, None]
+    usable, units = y != 0, units_of(y, unit)
+    here = None if units is None else units[usable]
+    counted = [slots_of(values[usable, k], own, here) for k, own in enumerate(ends)]
+    return (np.array(counted),)
+
+
+class RangeStage(Stage[RangeCalibrations]):
+    """The ranges of thin numbers; `release_ranges` releases them from the rows of the scale."""
+
+    name, part, at_coefficients, drawn = RANGES, "ranges of thin numbers", False, 5
+    noise_by = "the exponential mechanism"
+
+    def calibrate(
+        self, request: Request, problem: Problem, columns: ScaleFacts | None, before: Calibrations
+    ) -> RangeCalibrations:
+        """Calibrate the choices: for how many numbers the price suffices."""
+        scale: ScaleCalibration = before[SCALE]
+        whole = request.target
+        price = whole.rho if isinstance(whole, ZCDP) else cast("Any", whole).epsilon
+        most = int(price / price_of_range(scale.facts, whole) * (1 + 1e-9))
+        if most < 1 or not scale.facts.centred:
+            raise GuaranteeError(
+                f"spend: ranges would get {whole}. They take columns that are centred, and more of "
+                "the price; leave them out."
+            )
+        return RangeCalibrations(whole, scale, min(most, MOST_RANGES))
+
+    def read(
+        self,
+        values: FloatArray,
+        calibration: RangeCalibrations,
+        release: Release | None,
+        expected: Expected,
+    ) -> RangeRelease:
+        """Return the ranges, if all are within the declared bounds."""
+        low, high = np.split(values, 2)
+        if not np.all((low >= -1) & (low <= high) & (high <= 1)):
+            raise GuaranteeError("ranges take ends from -1 to 1, the lower ones first.")
+        return RangeRelease(values, calibration)
+
+    def facts(self, released: Part) -> list[tuple[str, str]]:
+        """Return how many numbers are thin, and the price."""
+        made: Any = released.calibration
+        low, high = np.split(released.values, 2)
+        thin = int(np.sum(high - low < 2.0))
+        which = f"{thin} number{'s' * (thin != 1)}" if thin else "none of the numbers"
+        text = f"chosen for {made.target}, for {which}: those whose spread the moments hide"
+        return [("Ranges", text)]
