@@ -82,7 +82,7 @@ MODELS = [
     ("y ~ `odd name` + `q'uo\"te` + `größe <b>` + `.` + `TRUE`", {}),
     ("s == 'u' ~ I(t == 'v') + I(one == 'only') + z", {"levels": TEXTS}),
     ("y ~ x - x + (z + f)^2 - z:f", {}),
-    ("{x > 3} ~ pmin(x, 4) + ifelse(z > .5, x, 0)", {"bounds": BOUNDS}),
+    ("x > 3 ~ pmin(x, 4) + ifelse(z > .5, x, 0)", {"bounds": BOUNDS}),
     ("y ~ exp(x)", {"bounds": {"x": (1000, 2000)}, "row_norm": 2.0}),
     ("y ~ x + z", {"bounds": BOUNDS, "row_norm": 0.4, "intercept_scale": 1.5}),
     ("y ~ x + z + f", {"rp_dim": 2}),
@@ -469,6 +469,7 @@ OTHERS = [
     (INFERRED, (*NUMBERS, "inference"), {}, "Expected `array`"),
     (INFERRED, (*NUMBERS, "inference"), longer, "inference takes 12 numbers"),
     (INFERRED, (*NUMBERS, "inference", 7), 0.1, "multiples of the grid"),
+    (INFERRED, (*NUMBERS, "inference", 7), 2.0**40, "rows and noise make no such numbers"),
     (INFERRED, (*NUMBERS, "inference", 7), "0", "float"),
     (INFERRED, ("call", "shares"), [["coefficients", 1.0]], "that are paid for"),
     (

@@ -43,6 +43,8 @@ _LITTLE_NOISE = 0.002
 ``n epsilon / d**2.5``: the noise is a small share of usual matrices."""
 _SMALLEST = 1e-300
 """A trace that is divided by is replaced by this if it is smaller."""
+_FARTHEST = 1_000.0
+"""Deviations of the noise that no released number is beyond what rows can make."""
 _CLIP = 1.25
 """Largest trace that a record adds to both matrices together, over that of a row of typical length
 at its worst margin."""
@@ -263,6 +265,19 @@ class MatrixStage(Stage[MomentsCalibration]):
         """Release both matrices at the coefficients."""
         units = matrix_units(release, calibration)
         return release_moments(rows, release.coef, calibration, noise, units)
+
+    def read(
+        self,
+        values: FloatArray,
+        calibration: MomentsCalibration,
+        release: Release | None,
+        expected: Expected,
+    ) -> Moments:
+        """Return both matrices, if rows and noise can make such numbers."""
+        most = calibration.largest + _FARTHEST * calibration.entry_sd
+        if np.abs(values).max(initial=0.0) > most:
+            raise GuaranteeError("matrices for inference: rows and noise make no such numbers.")
+        return Moments(values, calibration)
 
     def facts(self, released: Part) -> list[tuple[str, str]]:
         """Return the law of the noise, and how the sums were rounded."""
