@@ -35,7 +35,6 @@ PICTURED = {
     "Paged": "roc",
     "PrivateFTRL": "online",
     "Strata": "strata",
-    "StudyPlan": "plan",
 }
 """The page of each class that has one."""
 

@@ -107,7 +107,9 @@ def _shown_if_usual(scale: ScaleRelease) -> IntArray:
     """Return the numbers that a release would show if they had a usual spread."""
     facts, mean = scale.calibration.facts, scale_moments(scale)[0]
     largest = np.repeat([g.largest for g in facts.groups], [g.size for g in facts.groups])
-    usual = np.minimum(USUAL * largest, largest - np.abs(mean))
+    usual = USUAL * largest
+    if scale.ranges is None:  # where ranges are paid for, amounts near an end have one
+        usual = np.minimum(usual, largest - np.abs(mean))
     shown = usual**2 / variance_sd(scale.calibration, mean) >= MARGIN * THIN * RESOLVED
     return np.array([p for p in facts.columns_of("number") if shown[p]], dtype=np.intp)
 

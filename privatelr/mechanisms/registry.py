@@ -67,9 +67,10 @@ class StagedCalibration:
     >>> for stage in study.calibration.stages:
     ...     print(type(stage).__name__, stage.target)
     ScaleCalibration epsilon = 0.1 (pure)
+    RangeCalibrations epsilon = 0.05 (pure)
     LengthCalibration epsilon = 0.05 (pure)
-    Calibration epsilon = 0.5525 (pure)
-    MomentsCalibration epsilon = 0.2975 (pure)
+    Calibration epsilon = 0.52 (pure)
+    MomentsCalibration epsilon = 0.28 (pure)
     """
 
     target: Guarantee
@@ -253,7 +254,8 @@ def shares_of(
     shares = usual_shares(target, loss) if spend == "inference" else dict(spend)
     if not scaled and {SCALE, RANGES} & shares.keys():
         raise GuaranteeError(
-            "spend: the scale of the columns has a share; do_scale='private' releases it."
+            "spend: the scale of the columns, or ranges, have a share; do_scale='private' releases "
+            "them."
         )
     if not lengths and LENGTHS in shares:
         raise GuaranteeError(

@@ -347,6 +347,9 @@ class NoisyRecord(ModelRecord):
         They are over all n records; one that could not be used counts as the middle of the
         bounds of every column, and as none of the levels: where many values are missing, means are
         nearer to the middle than those of the complete records, and shares are smaller.
+
+        A number that varies little within its bounds may have a released range. Then mean and sd
+        are the middle of the range, and half its width over 1.15, and the other numbers are NaN.
         """
         return None if self.release.scale is None else views.fit_tables.scale_table(self)
 

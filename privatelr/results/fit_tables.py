@@ -330,8 +330,9 @@ def scale_table(fit: NoisyRecord) -> pd.DataFrame:
     units = (columns.scale[places] * factor[here]).astype(float)
     middle = columns.centre[places] - units * centre[here]
     means, spread, sd = units * mean[here], units**2 * variance[here], release.calibration.mean_sd
-    noise = np.where(np.isin(here, release.ranged[0]), np.nan, units * sd)
-    low, high = (units**2 * end[here] for end in variance_ends(release))
+    known = np.where(np.isin(here, release.ranged[0]), np.nan, 1.0)  # the law of a range is another
+    noise = known * units * sd
+    low, high = (known * units**2 * end[here] for end in variance_ends(release))
     for row, place in enumerate(places):
         parent = columns.parent[place] - first
         if middle[row] == 0 or parent < 0:  # it counts from zero, or from a constant

@@ -339,8 +339,11 @@ def of_table(table: Any) -> pd.DataFrame:
 
     They are not columns of a frame that pandas stored, so its file has the same model.
     """
-    labels = (table.schema.pandas_metadata or {}).get("index_columns", ())
-    names = [name for name in table.column_names if name not in labels]
+    labels: Any = None
+    with suppress(ValueError):  # what others write there may be no JSON
+        labels = (table.schema.pandas_metadata or {}).get("index_columns")
+    named = labels if isinstance(labels, list) else ()
+    names = [name for name in table.column_names if name not in named]
     columns = {name: _of_arrow(table.column(name)) for name in names}
     frame = pd.DataFrame(columns, copy=False, index=pd.RangeIndex(len(table)))
     note_dictionaries(frame, {name: table.field(name).type for name in columns})

@@ -1,9 +1,14 @@
-"""Dask's collections: their public facts, their partitions, and maps over them."""
+"""Dask's collections: their public facts, their partitions, and maps over them.
+
+Objects are not converted to text, which relies on internal expressions of Dask. If a version of
+Dask has other expressions, the frame stays unchanged.
+"""
 
 from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -71,6 +76,29 @@ def chosen(data: Any, names: Sequence[str]) -> Any:
     return data if len(columns) == data.shape[1] else data[columns]
 
 
+def objects_kept(frame: Any) -> Any:
+    """Return the same frame without Dask's conversion of objects to text.
+
+    The conversion runs code of the cells and fails for a cell without a spelling, and that error
+    would reveal a record. This package reads the cells itself. Only the conversion right after
+    the source is removed; what the user computes stays unchanged.
+    """
+    with suppress(AttributeError, ImportError, TypeError):
+        from dask.dataframe.dask_expr import new_collection
+        from dask.dataframe.dask_expr._expr import ArrowStringConversion, Projection
+        from dask.dataframe.dask_expr.io.io import FromPandas
+
+        expression = source = frame.expr
+        while isinstance(source, Projection):
+            source = source.frame
+        if isinstance(source, ArrowStringConversion):
+            return new_collection(expression.substitute(source, source.frame))
+        if isinstance(source, FromPandas) and source.pyarrow_strings_enabled:
+            kept = source.substitute_parameters({"pyarrow_strings_enabled": False})
+            return new_collection(expression.substitute(source, kept))
+    return frame
+
+
 def partitions(data: Any) -> list[Any]:
     """Return a Delayed for each partition, with the partitions that Dask reports."""
     import dask
@@ -83,7 +111,7 @@ def partitions(data: Any) -> list[Any]:
         dask.config.set({"optimization.tune.active": False}),
         redact_errors("its partitions could not be told apart", ours=()),
     ):
-        return list(data.to_delayed())
+        return list(objects_kept(data).to_delayed())
 
 
 def _width(dtype: Any) -> int:

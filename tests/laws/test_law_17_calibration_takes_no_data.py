@@ -18,7 +18,7 @@ from privatelr.mechanisms import (
     request,
 )
 from privatelr.mechanisms.calibration import gaussian_objective
-from privatelr.mechanisms.stages import coefficients, lengths, matrices
+from privatelr.mechanisms.stages import coefficients, lengths, matrices, ranges
 from privatelr.mechanisms.stages import histogram as histogram_stage
 from privatelr.mechanisms.stages import scale as scale_stage
 from privatelr.results.release_files import release_file
@@ -31,6 +31,7 @@ FORMULAS = (
     scale_stage,
     histogram_stage,
     lengths,
+    ranges,
 )
 RELEASES = {
     *("release_scale", "mean_squares", "scale_moments"),
@@ -43,6 +44,14 @@ RELEASES = {
         "counts_of_lengths",
         "likely_length",
         "_slots",
+        "units_of",
+        "release_ranges",
+        "counts_in_cells",
+        "offsets_of",
+        "cells_around",
+        "is_explained",
+        "merged",
+        "thin_numbers_of",
     ),
     *("cells_of", "counts_in", "counts_of_shares", "filled_up", "release_histogram"),
     *("count_scores", "score_counts", "matrix_units"),
@@ -107,19 +116,25 @@ def test_law_of_hinges(model, options):
     check_same_calibration(frames(), model=model, **options)
 
 
+RELEASING = (scale_stage, histogram_stage, lengths, ranges, matrices)
 ARRAYS = {"np", "pd", "numpy", "pandas"}
 
 
 def test_formulas_import_neither_arrays_nor_frames():
     for module in (*FORMULAS, request, registry, coefficients):
         allowed = {"np"} if module is gaussian_objective else set()  # adds up logarithms
-        if module not in (scale_stage, histogram_stage, lengths, matrices):  # these release, too
+        if module not in (
+            scale_stage,
+            histogram_stage,
+            lengths,
+            ranges,
+            matrices,
+        ):  # these release, too
             assert not ARRAYS & set(vars(module)) - allowed
 
 
 def test_formulas_next_to_a_release_use_neither_arrays_nor_frames():
-    releasing = (scale_stage, histogram_stage, lengths, matrices)
-    homes = {module.__name__ for module in releasing}
+    homes = {module.__name__ for module in RELEASING}
     formulas = [one for one in public_functions() if one.__module__ in homes]
     assert len(formulas) > 12
     for formula in formulas:

@@ -136,7 +136,8 @@ def test_law_of_spend(model, spend, target):
 @pytest.mark.parametrize("target", [PureDP(123.456), ZCDP(111.1), ApproxDP(77.7, 3e-6)], ids=str)
 def test_law_of_a_scale_out_of_the_usual_shares(target, do_scale):
     parts = check_parts(target, spend="inference", do_scale=do_scale)
-    assert len(parts) == (2 if do_scale is False else 4) or do_scale is None
+    # ranges have a share, too, where it is small
+    assert len(parts) in ((2,) if do_scale is False else (4, 5)) or do_scale is None
 
 
 @pytest.mark.parametrize("spend", SPENDS, ids=str)

@@ -56,6 +56,7 @@ class StageCalibration:
         """How many numbers are released."""
         return self.noise.dimension
 
+    @suggests_arguments
     def draw(self, randomness: Randomness) -> Any:
         """Draw the noise, once."""
         return randomness.draw(self.noise)

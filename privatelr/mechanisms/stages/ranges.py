@@ -14,7 +14,7 @@ is small where n epsilon is large. Where it would be a large share there is no s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, cast
 
@@ -41,7 +41,9 @@ from privatelr.mechanisms.stages.scale import (
     ScaleFacts,
     ScaleRelease,
     price_of_range,
+    scale_moments,
     spread_to_noise,
+    variance_sd,
 )
 from privatelr.mechanisms.stages.stage import Calibrations, Expected, Part, Stage
 from privatelr.numerics.rows import LooseRows
@@ -59,6 +61,9 @@ from privatelr.privacy.noise import Draw, Randomness
 from privatelr.privacy.noise.exponential_mechanism import ExponentialMechanism, Gumbel
 from privatelr.types import FloatArray, Offset, Rows
 
+_OFF, _MOST_UNUSABLE = 0.25, 0.35
+"""Distance of a mean from the middle of the bounds, from which on records that cannot be used may
+hide that a number is thin, and the share of such records up to which that is looked for."""
 _THIN = 2.5
 """A number is thin if its released variance is less than so many deviations of its noise. Usual
 numbers have three or more where ranges are paid for."""
@@ -153,11 +158,31 @@ class RangeRelease:
         self.values.flags.writeable = False
 
 
-def thin_numbers_of(scale: ScaleRelease, most: int) -> list[int]:
-    """Return the places of the thinnest numbers, as the released moments show them."""
-    shown = spread_to_noise(scale)
-    thin = [place for place in scale.calibration.facts.columns_of("number") if shown[place] < _THIN]
-    return sorted(thin, key=lambda place: float(shown[place]))[:most]
+def thin_numbers_of(scale: ScaleRelease, most: int) -> tuple[list[int], FloatArray]:
+    """Return the places of numbers that may be thin, the likeliest first, and where they may be.
+
+    A record that cannot be used counts as the middle of all bounds. A few of them give a number
+    whose values are all near a place c a variance that is easily seen. Then the second moment is c
+    times the mean, so that c is the ratio of both.
+    """
+    mean, variance = scale_moments(scale)
+    square, shown = variance + mean**2, spread_to_noise(scale)
+    is_off = np.abs(mean) >= _OFF
+    centre = np.clip(np.where(is_off, square / np.where(is_off, mean, 1.0), mean), -1.0, 1.0)
+    unusable = np.where(is_off, variance / np.where(is_off, square, 1.0), 1.0)
+    rank = np.where(shown < _THIN, shown, _THIN + unusable)
+    numbers = scale.calibration.facts.columns_of("number")
+    thin = [k for k in numbers if shown[k] < _THIN or unusable[k] <= _MOST_UNUSABLE]
+    found = sorted(thin, key=lambda place: float(rank[place]))[:most]
+    return found, centre[found]
+
+
+def is_explained(scale: ScaleRelease, place: int, middle: float) -> bool:
+    """Whether the moments of a number are those of values near `middle` and of unusable records."""
+    mean, variance = (moment[place] for moment in scale_moments(scale))
+    left = variance + mean**2 - middle * mean
+    # the noise on a second moment and on the middle times a mean
+    return bool(abs(left) <= _THIN * variance_sd(scale.calibration, middle / 2)[place])
 
 
 def release_ranges(
@@ -186,10 +211,10 @@ def release_ranges(
     """
     facts, numbers = scale.calibration.facts, calibration.numbers
     ends = np.repeat([[-1.0], [1.0]], len(numbers), axis=1)
-    thin = thin_numbers_of(scale, calibration.most)
+    thin, centres = thin_numbers_of(scale, calibration.most)
+    shown = spread_to_noise(scale)
     if thin:
-        means = scale.values[[numbers.index(place) for place in thin]]
-        cells = np.clip(means, -1.0, 1.0)[:, None] + offsets_of(scale.calibration.mean_sd)
+        cells = cells_around(centres, calibration)
         columns = [rows.d - facts.p + place for place in thin]
         choice = calibration.mechanism(len(thin))
         for k, slots in enumerate(counts_in_cells(rows, columns, cells)):
@@ -197,9 +222,34 @@ def release_ranges(
             first = choice.chosen(scores_of_low(slots, beyond), noise[2 * k])
             last = choice.chosen(scores_of_high(slots, beyond), noise[2 * k + 1])
             found = np.clip(cells[k, [first, last + 1]], -1.0, 1.0)
-            # most values are in one cell, or noise won: a range without a width shows no spread
-            ends[:, numbers.index(place)] = found if last > first + 1 else found[0]
+            if shown[place] < _THIN or is_explained(scale, place, float(found.mean())):
+                # most values are in one cell, or noise won: without a width it shows no spread
+                ends[:, numbers.index(place)] = found if last > first + 1 else found[0]
     return RangeRelease(ends.ravel(), calibration)
+
+
+def cells_around(centres: FloatArray, calibration: RangeCalibrations) -> FloatArray:
+    """Return the ends of cells ``(k, c + 1)`` around places of numbers; they are public."""
+    return centres[:, None] + offsets_of(calibration.scale.mean_sd)
+
+
+def merged(scale: ScaleRelease, ranges: RangeRelease) -> ScaleRelease:
+    """Return released moments with released ranges.
+
+    Raises
+    ------
+    GuaranteeError
+        If ends are not those of cells that the moments allow.
+    """
+    made = ranges.calibration
+    thin, centres = thin_numbers_of(scale, made.most)
+    ends = ranges.values.reshape(2, -1)
+    allowed = np.clip(cells_around(centres, made), -1.0, 1.0)
+    for k, number in enumerate(made.numbers):
+        cells = allowed[thin.index(number)] if number in thin else ()
+        if tuple(ends[:, k]) != (-1.0, 1.0) and not np.isin(ends[:, k], cells).all():
+            raise GuaranteeError("ranges take ends of the cells that follow from the moments.")
+    return replace(scale, ranges=ranges.values)
 
 
 def counts_in_cells(rows: Rows | LooseRows, columns: Sequence[int], ends: FloatArray) -> FloatArray:
@@ -246,7 +296,7 @@ class RangeStage(Stage[RangeCalibrations]):
         whole = request.target
         price = whole.rho if isinstance(whole, ZCDP) else cast("Any", whole).epsilon
         most = int(price / price_of_range(scale.facts, whole) * (1 + 1e-9))
-        if most < 1 or not scale.facts.centred:
+        if most < 1 or not (scale.facts.centred and scale.facts.columns_of("number")):
             raise GuaranteeError(
                 f"spend: ranges would get {whole}. They take columns that are centred, and more of "
                 "the price; leave them out."

@@ -285,8 +285,8 @@ def share_of_ranges(facts: ScaleFacts, target: Guarantee) -> float:
     >>> from privatelr import PureDP, plan
     >>> from privatelr.mechanisms.stages.scale import share_of_ranges
     >>> scale = plan("ill ~ age", n=5_000, eps=1.0, bounds={"age": (18, 99)}).calibration.scale
-    >>> share_of_ranges(scale.facts, PureDP(1.0)), share_of_ranges(scale.facts, PureDP(8.0))
-    (0.0, 0.0103)
+    >>> share_of_ranges(scale.facts, PureDP(0.5)), share_of_ranges(scale.facts, PureDP(8.0))
+    (0.0, 0.0062)
     """
     whole = target.rho if isinstance(target, ZCDP) else nominal_epsilon(cast("Promise", target))
     one, numbers = price_of_range(facts, target) / whole, len(facts.columns_of("number"))

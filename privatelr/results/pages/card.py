@@ -270,7 +270,12 @@ def _moments_of_columns(fit: NoisyRecord) -> list[Piece]:
     if fit.scale is None:
         return []
     few = fit.scale.head(_MOST_ROWS)
-    rows = [[str(name), *(f"{x:.4g}" for x in values)] for name, *values in few.itertuples()]
+    shown = few.map(lambda x: "-" if math.isnan(x) else f"{x:.4g}")
+    rows = [[str(name), *cells] for name, *cells in shown.itertuples()]
+    of_ranges = (
+        " A thin number without these ends has the middle of its released range, and half its "
+        "width over 1.15; its range is under 'ranges'."
+    )
     return [
         Listing(
             ("Column", "Mean", "Noise sd of the mean", "Sd", "Sd at least", "Sd at most"), rows
@@ -279,7 +284,9 @@ def _moments_of_columns(fit: NoisyRecord) -> list[Piece]:
         f"{sample_of(fit)}; one that could not be used counts as the middle of the bounds of "
         "every column, and as none of the levels. By the law of the noise the standard deviation "
         "of the records lies between the two ends in 95 % of fits or more, for each column. The "
-        "moments are in the release file under 'scale', in scaled units.",
+        "moments are in the release file under 'scale', in scaled units."
+        + of_ranges
+        * bool(few.isna().any(axis=None)),
     ]
 
 

@@ -191,7 +191,7 @@ def _hidden(fit: FitRecord, found: Inference) -> list[str]:
     if count > 1:
         varies, it, its, own = "vary", "They", "their intervals allow", "their"
     words = f"The noise hides how much {told} {varies} from record to record. {it} may be nearly"
-    words += f" constant, and {its} for that."
+    words += f" constant: {its} for bounds up to a hundred times as wide as {own} spread."
     if thin or not quality(fit.release).hides_numbers:
         return [words]
     tests = "" if np.isfinite(found.null).any() else ", and there are no tests"

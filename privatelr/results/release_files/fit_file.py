@@ -20,6 +20,7 @@ from privatelr.mechanisms import Release, StagedCalibration
 from privatelr.mechanisms.request import COEFFICIENTS, RANGES, SCALE
 from privatelr.mechanisms.stages import StageCalibration
 from privatelr.mechanisms.stages import scale as scale_stage
+from privatelr.mechanisms.stages.ranges import merged
 from privatelr.method import perturbation
 from privatelr.privacy import Guarantee, noise
 from privatelr.results.answers.scored_records import score_scale
@@ -232,8 +233,8 @@ def restore_fit(document: entries.Document[FitCall, FitReleased]) -> Fit | Multi
     values = read_numbers(released.shared, before, "released.shared")
     with named("released.shared"):
         shared = read_parts(None, values, before)
-    if RANGES in shared:
-        shared[SCALE] = replace(shared[SCALE], ranges=shared[RANGES].values)
+        if RANGES in shared:
+            shared[SCALE] = merged(shared[SCALE], shared[RANGES])
     if SCALE in shared:
         spec = standardise(spec, *scale_stage.row_map(shared))
     threshold = read_threshold(call.threshold, staged.coefficients.problem.loss)

@@ -19,8 +19,8 @@ OF_ANSWERS: list[Mutation] = []
 bug = partial(list_bug, OF_ANSWERS)
 _COUNTS = noise("counts*")
 
-bug("one of two counts moves, for Laplace noise", (histogram_stage, "_laplace"), _COUNTS)(
-    lambda honest, cells, epsilon: honest(cells, 2 * epsilon)
+bug("one of two counts moves, for Laplace noise", (histogram_stage, "BlockLaplace"), _COUNTS)(
+    lambda honest, blocks, rate: honest(blocks, 2 * rate)
 )
 bug("one of two counts moves, for Gaussian noise", (histogram_stage, "laws_hiding"), _COUNTS)(
     lambda honest, reach, *rest: honest(1.0, *rest)

@@ -19,8 +19,8 @@ from privatelr.mechanisms import (
     range_selection,
 )
 from privatelr.mechanisms.stages.lengths import LengthCalibration
+from privatelr.mechanisms.stages.ranges import RangeCalibrations
 from privatelr.numerics.rows import PartitionedRows
-from privatelr.planning import suggestions
 from privatelr.privacy import accounting, renyi_divergence
 from privatelr.privacy.accounting import ledger_entry
 from privatelr.privacy.noise.exponential_mechanism import (
@@ -28,6 +28,7 @@ from privatelr.privacy.noise.exponential_mechanism import (
     ExponentialMechanism,
     Gumbel,
 )
+from privatelr.results.answers import scored_records
 from privatelr.selection import constraint_private, multiplicative_weights, online, simplex, thesis
 from privatelr.selection.multiplicative_weights import dense_projection
 from privatelr.selection.online import OnlineProblem, PrivateFTRL
@@ -173,6 +174,7 @@ def _(honest: Any, *given: Any) -> Any:
 
 # -- bounds and levels ---------------------------------------------------------------------------
 
+_THIN = (RangeCalibrations, "mechanism")
 _RANGES, _LEVELS = range_selection.RangeCalibration, level_selection.LevelCalibration
 
 
@@ -184,6 +186,12 @@ def _(honest: Any, made: Any) -> ExponentialMechanism:
 @bug("scores of a length are taken to move one way", (LengthCalibration, "mechanism"), DECLARED)
 def _(honest: Any, made: Any) -> ExponentialMechanism:
     return ExponentialMechanism(made.eta, range_selection.TOO_LOOSE)
+
+
+@bug("one end of the range of a thin number is paid for both", _THIN, DECLARED)
+def _(honest: Any, made: Any, numbers: int) -> ExponentialMechanism:
+    choice = honest(made, numbers)
+    return ExponentialMechanism(2 * choice.epsilon, choice.width)
 
 
 @bug("one end of a range is paid for both", range_selection.calibrate_ranges, DECLARED)
@@ -208,7 +216,7 @@ def _(honest: Any, made: Any, count: int, randomness: Any) -> bool:
     return count > 0
 
 
-@bug("suggestions are not charged", (suggestions, "charge"), DECLARED)
+@bug("suggestions are not charged", (scored_records.Price, "pay"), DECLARED)
 def _(honest: Any, *given: Any) -> None:
     return None
 
