@@ -11,22 +11,22 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 226,
-    "code lines": 37_371,
+    "code lines": 36_800,
     "modules of the fullest folder": 16,
     "isinstance of kinds": 16,
-    "uses of Any": 1584,
+    "uses of Any": 1_535,
     "default call: depth": 14,
-    "default call: functions": 304,
+    "default call: functions": 298,
     "default call: modules": 48,
-    "default call: types": 33,
+    "default call: types": 32,
     "inference call: depth": 16,
-    "inference call: functions": 454,
+    "inference call: functions": 451,
     "inference call: modules": 59,
-    "inference call: types": 51,
+    "inference call: types": 50,
     "command on a stream: depth": 22,
     "command on a stream: functions": 574,
-    "command on a stream: modules": 80,
-    "command on a stream: types": 56,
+    "command on a stream: modules": 79,
+    "command on a stream: types": 55,
 }
 """What the package may have at most. These numbers only fall."""
 
