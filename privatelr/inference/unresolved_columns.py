@@ -40,6 +40,8 @@ thin numbers that its variance has to be. Its curvature is then well above the n
 _CELLS, _LEAST, _BEYOND = 96, 1e-5, 8.0
 """Number of curvatures of a grid, which are equally far apart in logarithms; the least of them as a
 share of the largest, and how far that is above the released one, in deviations of the noise."""
+_EDGE = 1e-9
+"""The least own curvature of a drawn matrix, which may lie on the edge of the cone."""
 _KEPT = 16
 """What is read from so many released scales is kept: a plan has one scale and many releases."""
 
@@ -139,6 +141,7 @@ def spread_again(evidence: NoisyMoments, matrices: Matrices, rng: np.random.Gene
     for column in map(int, np.flatnonzero(evidence.resolved < 1)):
         kept = explained(drawn, column, evidence.first)
         own = drawn[:, column] - kept
+        own[:, column] = np.maximum(own[:, column], _EDGE)
         away = kept - noisy[column]
         off = drawn - noisy
         elsewhere = of_scores + np.einsum("kij,kij->k", off, off)

@@ -37,7 +37,17 @@ BRIEF = Effort((Setting(), Setting(12.0, 4.0, INTERCEPT_AND_SLOPE)), 0, 10_000, 
 GOOD = Row("objective", "logistic", "epsilon = 1", 1.0, 0.99, 1.0, "somewhere", 0.9)
 WRONG = replace(GOOD, exact=1.3, loss="huber(0.5)")
 PARTS = {"rows", "formula", "noise", "draws", "release", "choices", "answers", "ledger", "peers"}
-PARTS |= {"bounds", "lengths", "levels", "offset", "weights", "persons", "strata", "classes"}
+PARTS |= {
+    "bounds",
+    "lengths",
+    "ranges",
+    "levels",
+    "offset",
+    "weights",
+    "persons",
+    "strata",
+    "classes",
+}
 PARTS |= {"long", "source"}
 COUNT = sum(1 + 2 * (kind is ApproxDP) for _, kind in MECHANISMS if kind is not NonPrivate)
 

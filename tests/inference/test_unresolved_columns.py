@@ -224,3 +224,15 @@ def test_a_hidden_level_leaves_tests():
     text = " ".join(str(fit).split())
     assert "The noise hides how much f[T.d] varies from record to record." in text
     assert "there are no tests" not in text
+
+
+@EACH_NOISE
+def test_a_draw_on_the_edge_of_the_cone_is_moved_off_it(laplace):
+    """There a column has no curvature of its own, by which a ratio could be taken."""
+    evidence = evidence_with([1.0, 1.0, 0.2], 1, laplace=laplace)
+    matrices = posterior.posterior(evidence, np.random.default_rng(0))
+    flat = matrices.curvature.copy()
+    flat[:, 2], flat[:, :, 2] = evidence.penalty[2], evidence.penalty[2]
+    found = spread_again(evidence, Matrices(flat, matrices.scores), np.random.default_rng(1))
+    assert np.isfinite(found.curvature).all()
+    assert (found.curvature[:, 2, 2] > evidence.penalty[2, 2]).all()

@@ -517,7 +517,7 @@ def test_nothing_is_said_about_noise_of_another_shape():
 def test_shares_that_are_refused(target):
     facts = Problem(1000, 3, LOGISTIC, 1.0)
     request = Request(target, "objective", None, "free", "increase", read_spend(SHARED))
-    with pytest.raises(GuaranteeError, match="has a share; do_scale='private' releases it"):
+    with pytest.raises(GuaranteeError, match="have a share; do_scale='private' releases them"):
         calibrate_all(request, facts)
 
 
