@@ -93,7 +93,7 @@ class RangeCalibrations(StageCalibration):
     scale : ScaleCalibration
         That of the moments by which thin numbers are found.
     most : int
-        The most numbers for which the target suffices.
+        The numbers that the target is meant for; twice as many may share it.
     """
 
     target: Guarantee
@@ -132,7 +132,7 @@ class RangeCalibrations(StageCalibration):
 
     def draw(self, randomness: Randomness) -> list[Draw]:
         """Draw the noise of all choices that may be made, once."""
-        return [randomness.draw(self.noise) for _ in range(2 * self.most)]
+        return [randomness.draw(self.noise) for _ in range(4 * self.most)]
 
     def mechanism(self, numbers: int) -> ExponentialMechanism:
         """Return the mechanism of one of the choices for so many thin numbers."""
@@ -164,6 +164,9 @@ def thin_numbers_of(scale: ScaleRelease, most: int) -> tuple[list[int], FloatArr
     A record that cannot be used counts as the middle of all bounds. A few of them give a number
     whose values are all near a place c a variance that is easily seen. Then the second moment is c
     times the mean, so that c is the ratio of both.
+
+    Up to twice as many numbers as the price is meant for are looked at if they are thin. It is
+    divided among them, and their ends are less sure.
     """
     mean, variance = scale_moments(scale)
     square, shown = variance + mean**2, spread_to_noise(scale)
@@ -173,7 +176,8 @@ def thin_numbers_of(scale: ScaleRelease, most: int) -> tuple[list[int], FloatArr
     rank = np.where(shown < _THIN, shown, _THIN + unusable)
     numbers = scale.calibration.facts.columns_of("number")
     thin = [k for k in numbers if shown[k] < _THIN or unusable[k] <= _MOST_UNUSABLE]
-    found = sorted(thin, key=lambda place: float(rank[place]))[:most]
+    count = max(most, min(2 * most, sum(shown[k] < _THIN for k in numbers)))
+    found = sorted(thin, key=lambda place: float(rank[place]))[:count]
     return found, centre[found]
 
 
@@ -199,7 +203,7 @@ def release_ranges(
         Those from which the scale was released.
     calibration : RangeCalibrations
     noise : sequence of Draw
-        Two of ``calibration.noise`` for each of the most numbers.
+        Two of ``calibration.noise`` for each number that may be looked at.
     scale : ScaleRelease
         The released moments.
 
