@@ -11,7 +11,7 @@ OPTIONAL = {
 }
 MOST = {
     "modules": 226,
-    "code lines": 36_800,
+    "code lines": 36_810,
     "modules of the fullest folder": 16,
     "isinstance of kinds": 16,
     "uses of Any": 1_535,

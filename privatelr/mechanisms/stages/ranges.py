@@ -36,6 +36,7 @@ from privatelr.mechanisms.request import RANGES, SCALE, Request
 from privatelr.mechanisms.stages.lengths import units_of
 from privatelr.mechanisms.stages.scale import (
     BEYOND,
+    ENDS_OF_NORMAL,
     MOST_RANGES,
     ScaleCalibration,
     ScaleFacts,
@@ -64,9 +65,10 @@ from privatelr.types import FloatArray, Offset, Rows
 _OFF, _MOST_UNUSABLE = 0.25, 0.35
 """Distance of a mean from the middle of the bounds, from which on records that cannot be used may
 hide that a number is thin, and the share of such records up to which that is looked for."""
-_THIN = 2.5
+_THIN, _LIKELY = 2.5, 1.5
 """A number is thin if its released variance is less than so many deviations of its noise. Usual
-numbers have three or more where ranges are paid for."""
+numbers have three or more where ranges are paid for. The second one is the largest deviation of
+moments from those of a thin number and unusable records."""
 _REACH, _EVEN, _FACTOR = 6.0, 600, 1.3
 """Cells are even within so many deviations of the noise on a mean, as many as this at either side
 together, and grow by this factor outside."""
@@ -181,12 +183,17 @@ def thin_numbers_of(scale: ScaleRelease, most: int) -> tuple[list[int], FloatArr
     return found, centre[found]
 
 
-def is_explained(scale: ScaleRelease, place: int, middle: float) -> bool:
-    """Whether the moments of a number are those of values near `middle` and of unusable records."""
+def is_explained(scale: ScaleRelease, place: int, found: FloatArray) -> bool:
+    """Whether the moments of a number are those of values in a range and of unusable records.
+
+    Skewed numbers come near to it, so it is asked of ranges that noise would hide by far.
+    """
     mean, variance = (moment[place] for moment in scale_moments(scale))
-    left = variance + mean**2 - middle * mean
+    middle, half = float(found.mean()), float(found[1] - found[0]) / 2
     # the noise on a second moment and on the middle times a mean
-    return bool(abs(left) <= _THIN * variance_sd(scale.calibration, middle / 2)[place])
+    noise = variance_sd(scale.calibration, middle / 2)[place]
+    left = variance + mean**2 - middle * mean
+    return bool(abs(left) <= _LIKELY * noise and (half / ENDS_OF_NORMAL) ** 2 < noise / 100)
 
 
 def release_ranges(
@@ -225,10 +232,12 @@ def release_ranges(
             place, beyond = thin[k], BEYOND * facts.n
             first = choice.chosen(scores_of_low(slots, beyond), noise[2 * k])
             last = choice.chosen(scores_of_high(slots, beyond), noise[2 * k + 1])
-            found = np.clip(cells[k, [first, last + 1]], -1.0, 1.0)
-            if shown[place] < _THIN or is_explained(scale, place, float(found.mean())):
+            found, is_wide = np.clip(cells[k, [first, last + 1]], -1.0, 1.0), last > first + 1
+            if shown[place] < _THIN:
                 # most values are in one cell, or noise won: without a width it shows no spread
-                ends[:, numbers.index(place)] = found if last > first + 1 else found[0]
+                ends[:, numbers.index(place)] = found if is_wide else found[0]
+            elif is_wide and is_explained(scale, place, found):
+                ends[:, numbers.index(place)] = found
     return RangeRelease(ends.ravel(), calibration)
 
 
