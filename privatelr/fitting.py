@@ -55,7 +55,7 @@ from privatelr.mechanisms.request import (
     require_no_account,
 )
 from privatelr.mechanisms.stages.lengths import release_length
-from privatelr.mechanisms.stages.ranges import merged, release_ranges
+from privatelr.mechanisms.stages.ranges import release_ranges
 from privatelr.mechanisms.stages.scale import row_map
 from privatelr.method import Method
 from privatelr.numerics import label
@@ -283,7 +283,7 @@ def release_before(rows: Any, spec: DesignSpec, calibration: Any, draws: Draws) 
     if RANGES in calibration.parts:
         noise: Any = draws.others[RANGES]
         found[RANGES] = release_ranges(rows, calibration.parts[RANGES], noise, scale)
-        scale = merged(scale, found[RANGES])
+        scale = replace(scale, ranges=found[RANGES].values)
     found = {SCALE: scale, **found}
     lengths = calibration.parts.get(LENGTHS)
     if lengths is None:

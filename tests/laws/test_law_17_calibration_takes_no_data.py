@@ -42,6 +42,7 @@ RELEASES = {
         "divisors",
         "release_length",
         "counts_of_lengths",
+        "folded_counts",
         "likely_length",
         "_slots",
         "units_of",

@@ -25,6 +25,7 @@ from privatelr import (
 )
 from privatelr.mechanisms import Problem, Request, calibrate_all, read_spend, scale_map
 from privatelr.mechanisms.range_selection import WIDTH, scores_of_high, scores_of_low
+from privatelr.mechanisms.stages import lengths
 from privatelr.mechanisms.stages.lengths import longer_records
 from privatelr.mechanisms.stages.ranges import (
     RangeCalibrations,
@@ -213,8 +214,8 @@ def test_one_person_moves_no_scores_apart_by_more_than_the_width():
 
 
 def test_planted_person_who_counts_once_for_each_record_is_caught(monkeypatch):
-    monkeypatch.setattr(stage, "unit_of_person", lambda persons: 1.0)
-    monkeypatch.setattr(stage, "units_of", lambda labels, unit: np.ones(len(labels)))
+    monkeypatch.setattr(lengths, "unit_of_person", lambda persons: 1.0)
+    monkeypatch.setattr(stage, "units_of", lambda labels, roots, unit: np.ones(len(labels)))
     with pytest.raises(AssertionError):
         check_persons()
 

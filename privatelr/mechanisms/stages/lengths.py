@@ -189,9 +189,16 @@ def counts_of_lengths(rows: Rows | LooseRows, change: Change, bounds: RowBounds)
 
     A person counts by shares of records, which are 1 together at most.
     """
+    return folded_counts(rows, partial(_slots, change, bounds))
+
+
+def folded_counts(rows: Rows | LooseRows, kernel: Callable[..., tuple[FloatArray]]) -> FloatArray:
+    """Return the counts of a kernel that takes a unit of shares, and whether rows are bounded.
+
+    Without persons the unit is None.
+    """
     unit = None if rows.persons is None else unit_of_person(rows.persons)
-    kernel = partial(_slots, change, bounds, unit, rows.is_bounded)
-    counts = rows.fold(kernel)[0]
+    counts = rows.fold(partial(kernel, unit, rows.is_bounded))[0]
     return np.asarray(counts if unit is None else unit * counts)
 
 
@@ -216,14 +223,12 @@ def _slots(
     if roots is not None and are_bounded:
         covariates = sparse.diags_array(1 / roots) @ covariates
     lengths = np.where(y != 0, 1 / shares_within(change(covariates), bounds), 0.0)
-    return (slots_of(lengths, LENGTH_GRID, units_of(y, unit)),)
+    units = None if unit is None else units_of(y, roots, unit)
+    return (slots_of(lengths, LENGTH_GRID, units),)
 
 
-def units_of(y: FloatArray, unit: float | None) -> FloatArray | None:
-    """Return how many units each record counts with these labels; None if each counts 1."""
-    if unit is None:
-        return None
-    roots = roots_of(y)
+def units_of(y: FloatArray, roots: FloatArray | None, unit: float) -> FloatArray:
+    """Return how many units each record counts with these labels, and the roots of its weight."""
     shares = np.ones(len(y)) if roots is None else roots**2
     return np.floor(shares * _WEIGHED_DOWN / unit)
 

@@ -23,17 +23,15 @@ from scipy import sparse
 
 from privatelr.errors import GuaranteeError
 from privatelr.mechanisms.calibration.calibration_record import StageCalibration
-from privatelr.mechanisms.perturbation import Release
 from privatelr.mechanisms.problem import Problem
 from privatelr.mechanisms.range_selection import (
     WIDTH,
     scores_of_high,
     scores_of_low,
     slots_of,
-    unit_of_person,
 )
 from privatelr.mechanisms.request import RANGES, SCALE, Request
-from privatelr.mechanisms.stages.lengths import units_of
+from privatelr.mechanisms.stages.lengths import folded_counts, units_of
 from privatelr.mechanisms.stages.scale import (
     BEYOND,
     ENDS_OF_NORMAL,
@@ -46,7 +44,7 @@ from privatelr.mechanisms.stages.scale import (
     spread_to_noise,
     variance_sd,
 )
-from privatelr.mechanisms.stages.stage import Calibrations, Expected, Part, Stage
+from privatelr.mechanisms.stages.stage import Calibrations, Part, Stage
 from privatelr.numerics.rows import LooseRows
 from privatelr.numerics.rows.row_bounds import roots_of
 from privatelr.privacy import (
@@ -134,7 +132,8 @@ class RangeCalibrations(StageCalibration):
 
     def draw(self, randomness: Randomness) -> list[Draw]:
         """Draw the noise of all choices that may be made, once."""
-        return [randomness.draw(self.noise) for _ in range(4 * self.most)]
+        law = self.noise
+        return [randomness.draw(law) for _ in range(4 * self.most)]
 
     def mechanism(self, numbers: int) -> ExponentialMechanism:
         """Return the mechanism of one of the choices for so many thin numbers."""
@@ -247,20 +246,21 @@ def cells_around(centres: FloatArray, calibration: RangeCalibrations) -> FloatAr
 
 
 def merged(scale: ScaleRelease, ranges: RangeRelease) -> ScaleRelease:
-    """Return released moments with released ranges.
+    """Return the released moments of a file with its released ranges.
 
     Raises
     ------
     GuaranteeError
-        If ends are not those of cells that the moments allow.
+        If ends are not those of cells that the moments allow, or the lower ones do not come first.
     """
     made = ranges.calibration
     thin, centres = thin_numbers_of(scale, made.most)
-    ends = ranges.values.reshape(2, -1)
     allowed = np.clip(cells_around(centres, made), -1.0, 1.0)
-    for k, number in enumerate(made.numbers):
+    for number, low, high in zip(made.numbers, *np.split(ranges.values, 2), strict=True):
+        if (low, high) == (-1.0, 1.0):
+            continue
         cells = allowed[thin.index(number)] if number in thin else ()
-        if tuple(ends[:, k]) != (-1.0, 1.0) and not np.isin(ends[:, k], cells).all():
+        if not (low <= high and np.isin((low, high), cells).all()):
             raise GuaranteeError("ranges take ends of the cells that follow from the moments.")
     return replace(scale, ranges=ranges.values)
 
@@ -270,9 +270,7 @@ def counts_in_cells(rows: Rows | LooseRows, columns: Sequence[int], ends: FloatA
 
     A person counts by shares of records, which are 1 together at most.
     """
-    unit = None if rows.persons is None else unit_of_person(rows.persons)
-    counts = rows.fold(partial(_slots, columns, ends, unit, rows.is_bounded))[0]
-    return np.asarray(counts if unit is None else unit * counts)
+    return folded_counts(rows, partial(_slots, columns, ends))
 
 
 def _slots(
@@ -289,9 +287,9 @@ def _slots(
     values = values.toarray() if sparse.issparse(values) else values
     if roots is not None and are_bounded:
         values = values / roots[:, None]
-    usable, units = y != 0, units_of(y, unit)
-    here = None if units is None else units[usable]
-    counted = [slots_of(values[usable, k], own, here) for k, own in enumerate(ends)]
+    usable = y != 0
+    units = None if unit is None else units_of(y, roots, unit)[usable]
+    counted = [slots_of(values[usable, k], own, units) for k, own in enumerate(ends)]
     return (np.array(counted),)
 
 
@@ -300,6 +298,7 @@ class RangeStage(Stage[RangeCalibrations]):
 
     name, part, at_coefficients, drawn = RANGES, "ranges of thin numbers", False, 5
     noise_by = "the exponential mechanism"
+    released = RangeRelease
 
     def calibrate(
         self, request: Request, problem: Problem, columns: ScaleFacts | None, before: Calibrations
@@ -315,19 +314,6 @@ class RangeStage(Stage[RangeCalibrations]):
                 "the price; leave them out."
             )
         return RangeCalibrations(whole, scale, min(most, MOST_RANGES))
-
-    def read(
-        self,
-        values: FloatArray,
-        calibration: RangeCalibrations,
-        release: Release | None,
-        expected: Expected,
-    ) -> RangeRelease:
-        """Return the ranges, if all are within the declared bounds."""
-        low, high = np.split(values, 2)
-        if not np.all((low >= -1) & (low <= high) & (high <= 1)):
-            raise GuaranteeError("ranges take ends from -1 to 1, the lower ones first.")
-        return RangeRelease(values, calibration)
 
     def facts(self, released: Part) -> list[tuple[str, str]]:
         """Return how many numbers are thin, and the price."""

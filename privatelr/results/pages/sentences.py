@@ -209,7 +209,7 @@ def _scale(fit: NoisyRecord) -> Facts:
     first = fit.spec.d - made.calibration.facts.p
     names = [fit.spec.columns.names[first + number] for number in made.thin[0]]
     if names:
-        words += f"; a range, too, of {listed(names)}, whose spread that noise hides"
+        words += f", and for a range of {listed(names)}, because that noise hides the spread"
     return [("Scale", f"{words}; fit.scale has them")]
 
 
